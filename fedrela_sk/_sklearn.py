@@ -1,19 +1,42 @@
 """The one door to scikit-learn's private helpers: whatever moves there is mended here."""
 
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import HasMethods, Hidden, Interval, Options, StrOptions
-from sklearn.utils._tags import get_tags
-from sklearn.utils.validation import _check_sample_weight, _num_samples, validate_data
+from sklearn.utils._metadata_requests import METHODS, _routing_enabled
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Hidden,
+    Interval,
+    Options,
+    StrOptions,
+    validate_params,
+)
+from sklearn.utils._tags import InputTags, Tags, get_tags
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.validation import (
+    _check_method_params,
+    _check_response_method,
+    _check_sample_weight,
+    _num_samples,
+    validate_data,
+)
 
 __all__ = [
+    "METHODS",
     "HasMethods",
     "Hidden",
+    "InputTags",
     "Interval",
     "Options",
     "StrOptions",
+    "Tags",
+    "_check_method_params",
+    "_check_response_method",
     "_check_sample_weight",
     "_fit_context",
     "_num_samples",
+    "_routing_enabled",
+    "_safe_split",
     "get_tags",
     "validate_data",
+    "validate_params",
 ]
