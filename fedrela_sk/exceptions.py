@@ -33,5 +33,9 @@ class NetError(FedReLaError, ValueError):
     """The net does not fit the data, the classes or the contract on its output."""
 
 
+class DatasetError(FedReLaError, OSError):
+    """A data file is missing, damaged or not what it should be, or could not be fetched."""
+
+
 class FedReLaWarning(UserWarning):
     """Base of every warning of the package: the result is right, but look at this."""
