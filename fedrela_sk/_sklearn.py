@@ -1,7 +1,7 @@
 """The one door to scikit-learn's private helpers: whatever moves there is mended here."""
 
 from sklearn.base import _fit_context
-from sklearn.utils._metadata_requests import METHODS, _routing_enabled
+from sklearn.utils._metadata_requests import METHODS, UNUSED, _routing_enabled
 from sklearn.utils._param_validation import (
     HasMethods,
     Hidden,
@@ -22,6 +22,7 @@ from sklearn.utils.validation import (
 
 __all__ = [
     "METHODS",
+    "UNUSED",
     "HasMethods",
     "Hidden",
     "InputTags",

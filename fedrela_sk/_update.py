@@ -1,0 +1,73 @@
+"""What travels between the rooms of one round."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedrela_sk import _tree
+
+WEIGHT_NBYTES = 8  # an update carries its aggregation weight, one float64
+
+
+@dataclass(frozen=True)
+class ClientSpec:
+    """One client: who it is and which rows are its own.
+
+    Attributes
+    ----------
+    key : label or int
+        Its group label, or its position in the split.
+    code : int
+        `key` hashed by a fixed function; keys the client's random streams.
+    position : int
+        Its place in `client_names_`.
+    rows : ndarray of int64, ascending
+        All of its rows in the data given to `fit`.
+    train_rows : ndarray of int64, ascending
+        `rows` without those set aside for validation.
+    """
+
+    key: Any
+    code: int
+    position: int
+    rows: np.ndarray
+    train_rows: np.ndarray
+
+
+@dataclass(frozen=True)
+class ClientUpdate:
+    """What one client sends after local training, and what it keeps for itself.
+
+    Attributes
+    ----------
+    client : ClientSpec
+    tensors : dict of tensors
+        What is sent.
+    weight : float
+        Its weight in the aggregation.
+    kept : dict of tensors
+        The model's tensors that do not travel; they stay at the client.
+    state : dict of tensors
+        The algorithm's state of this client until it takes part again; never sent.
+    loss : float
+        Mean training loss over the rows seen, as the net's criterion gives it.
+    n_steps : int
+        Optimiser steps that really happened.
+    notes : tuple of str
+        What a reader of the history should know.
+    """
+
+    client: ClientSpec
+    tensors: dict
+    weight: float
+    kept: dict = field(default_factory=dict)
+    state: dict = field(default_factory=dict)
+    loss: float = float("nan")
+    n_steps: int = 0
+    notes: tuple = ()
+
+    @property
+    def nbytes(self):
+        """Bytes of everything that is sent, the weight included; 0 where nothing is."""
+        return _tree.nbytes(self.tensors) + WEIGHT_NBYTES if self.tensors else 0

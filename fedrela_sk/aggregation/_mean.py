@@ -1,0 +1,66 @@
+"""The weighted mean of the clients' tensors, folded one update at a time."""
+
+import torch
+
+
+class WeightedMean:
+    """sum_k w_k theta_k / sum_k w_k over the updates added so far.
+
+    Floating tensors are summed in float64 in the order in which updates are added and cast back at the
+    end; integer tensors (BatchNorm's batch counter) take the maximum. Memory is one float64 model,
+    however many updates are folded.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from fedrela_sk.aggregation import WeightedMean
+    >>> mean = WeightedMean()
+    >>> mean.add({"w": torch.tensor([0.0])}, weight=1)
+    >>> mean.add({"w": torch.tensor([4.0])}, weight=3)
+    >>> mean.result()
+    {'w': tensor([3.])}
+    """
+
+    def __init__(self):
+        self.total_weight = 0.0
+        self._sums = {}
+        self._dtypes = {}
+
+    def add(self, tensors, weight):
+        """Fold one update in.
+
+        Parameters
+        ----------
+        tensors : dict of tensors
+        weight : float >= 0
+        """
+        if weight < 0:
+            raise ValueError(f"An update's weight must be >= 0, got {weight}. Check client_weight.")
+        self.total_weight += weight
+        for name, tensor in tensors.items():
+            if not tensor.is_floating_point():
+                known = self._sums.get(name)
+                self._sums[name] = tensor.clone() if known is None else torch.maximum(known, tensor)
+                continue
+            share = tensor.to(torch.float64, copy=True).mul_(weight)
+            known = self._sums.get(name)
+            self._sums[name] = share if known is None else known.add_(share)
+            self._dtypes[name] = tensor.dtype
+
+    def result(self):
+        """The mean, each tensor in the dtype in which it came.
+
+        Raises
+        ------
+        ValueError
+            If the weights of all updates sum to zero.
+        """
+        if self.total_weight == 0:
+            raise ValueError(
+                "The weights of the updates sum to 0, so they have no mean. "
+                "Check client_weight and sample_weight of the clients that took part."
+            )
+        return {
+            name: (total / self.total_weight).to(self._dtypes[name]) if name in self._dtypes else total
+            for name, total in self._sums.items()
+        }

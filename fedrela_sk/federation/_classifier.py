@@ -1,0 +1,478 @@
+"""`FederatedClassifier`: a federation simulated around a skorch net."""
+
+import logging
+from contextlib import contextmanager
+from numbers import Integral, Real
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.utils.validation import check_is_fitted
+
+from fedrela_sk._random import seed_from
+from fedrela_sk._sklearn import UNUSED, HasMethods, Interval, StrOptions, _fit_context, validate_data
+from fedrela_sk.algorithms import ALGORITHMS, Algorithm
+from fedrela_sk.exceptions import PartitionError
+from fedrela_sk.federation._boundary import (
+    check_finite,
+    check_row_weights,
+    codes_of,
+    encode_labels,
+    to_tensor,
+)
+from fedrela_sk.federation._conductor import Conductor, Plan, predict_alone
+from fedrela_sk.federation._partition import make_clients
+from fedrela_sk.federation._relabeling import check_relabel_posteriors, relabeling_report
+from fedrela_sk.federation._schedule import relabel_round
+from fedrela_sk.federation._validation import Validation, hold_out_all
+from fedrela_sk.federation._weights import check_class_weight, class_counts
+from fedrela_sk.training import ENGINES, LocalData, build_net, one_thread_is_enough, posteriors, torch_threads
+from fedrela_sk.training._net import tensors_of, write_tensors
+
+logger = logging.getLogger("fedrela_sk")
+
+# Parameters that stand in the signature before what they do is there: their defaults alone are accepted.
+_NOT_YET = {"local_data": None, "n_jobs": None, "memory": None, "checkpoint": None, "warm_start": False}
+
+
+class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """Federated training of a skorch net, with re-labelling late in training.
+
+    Rows are cut into clients; in every round clients train copies of the global net on their own rows and
+    the server averages what they send. Once, after `relabel_at`, each client re-labels a few rows of its
+    locally more common classes that lie deep in a locally rarer one (FedReLa), and training goes on with
+    the new labels. Re-labelling moves the posteriors of `predict_proba` towards rare classes: they are no
+    longer calibrated for the data as they came.
+
+    Parameters
+    ----------
+    estimator : skorch.NeuralNetClassifier or None, default=None
+        The net of every client. `module`, `criterion`, `optimizer`, their ``__`` parameters, `lr`,
+        `batch_size`, `max_epochs` (local epochs), `iterator_train__shuffle` and `device` mean what they mean
+        in skorch. Callbacks that you set run in each client's local training; skorch's default callbacks
+        and its default `train_split` are ignored. None: an MLP 64-32 sized to the data, SGD at 0.05
+        with momentum 0.9, batches of 32, shuffled, one local epoch.
+    clients : int, splitter or None, default=10
+        Who holds what. An int: that many even IID clients. A splitter of scikit-learn's kind: its *test*
+        sets are the clients (`KFold`, `GroupKFold`, `PredefinedSplit`, `fedrela_sk.DirichletSplit`, ...).
+        None: one client per group, and `fit` needs `groups`.
+    algorithm : str or Algorithm, default="fedavg"
+        A key of `fedrela_sk.algorithms.ALGORITHMS` or an instance: "fedavg", or "local_only" for clients
+        that never exchange anything.
+    relabeler : object with `fit(Q, y)` and `relabel(Q, y, uniforms=...)`, or None, default=None
+        Usually a `FedReLaRelabeler`; each client fits its own copy. `relabel` returns the new labels, or
+        the pair (labels, boolean mask of the rows that stay in training). None: plain federated training.
+    relabel_at : int >= 1 or float in (0, 1), default=0.8
+        When clients relabel: after that many completed rounds, or after that share of `n_rounds`, rounded
+        up, with at least one round before and one after.
+    relabel_every : int >= 1 or None, default=None
+        Repeat every so many rounds, always from the original labels. None: once.
+    relabel_posteriors : dict or None, default=None
+        How posteriors are collected; keys left out keep their default. ``passes`` (1): passes averaged;
+        ``augment`` (False): whether `fedrela_sk.nets.Augmentation` layers augment; ``mode`` ("eval"): mode
+        of the module, "train" uses shuffled batches of the training size; ``late`` ("next"): a client that
+        is absent at the relabel round relabels when it next takes part, "never" as in the released code.
+        The released code's values: ``{"passes": 5, "augment": True, "mode": "train", "late": "never"}``.
+    n_rounds : int >= 1, default=100
+    participation : float in (0, 1], default=1.0
+        Share of the clients with rows that train in a round, drawn without replacement:
+        max(1, share x clients rounded half up).
+    client_weight : {"size", "uniform"}, array-like or callable, default="size"
+        Weights of the average. "size": the sum of the weights of the client's rows. An array has one entry
+        per client in the order of `client_names_`; a callable gets the sizes and returns such an array.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes in the local loss. "balanced" uses each client's own original counts; a class
+        that a client lacks has weight 0 there, also for rows relabelled into it.
+    lr_schedule : float or callable or None, default=None
+        A number g: rate lr x g^t in round index t. A callable: t to a factor on lr. The released code's
+        drop is ``lambda t: 0.1 if t >= relabel_round else 1.0``. Optimisers start fresh every round.
+    validation : float in (0, 1) or None, default=None
+        Share of each client's rows set aside to watch the global model. `X_val`, `y_val` at `fit` are the
+        other way.
+    select : {"last", "best_validation"}, default="last"
+        Which round's model to keep. "best_validation": highest balanced accuracy on the validation rows,
+        the earliest of equals; all rounds count.
+    engine : {"auto", "loop"}, default="auto"
+        How clients are trained; "loop" trains one after the other.
+    local_data, n_jobs, memory, checkpoint, warm_start
+        Reserved. Other values than the defaults are refused.
+    verbose : int, default=0
+        Above 0, one line per round goes to the logger "fedrela_sk" (and to stderr, where logging is not
+        set up).
+    random_state : int, RandomState instance or None, default=None
+        Seed of everything that is drawn: initial weights, clients, participation, batches, relabelling.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    net_ : skorch.NeuralNetClassifier or None
+        Initialised net with the global weights; its classes are the codes 0 to n_classes - 1. None where
+        the algorithm never averages.
+    clients_ : list of ndarray
+        Rows of every client, ascending; a client may have none.
+    client_names_ : list
+        Group label of every client, or its position in the split.
+    class_count_ : ndarray of shape (n_classes,)
+        Original rows of each class in training over all clients, as the sum of their weights.
+    relabelers_ : list
+        Each client's fitted relabeler, None where it never relabelled.
+    y_relabeled_ : ndarray of shape (n_samples,)
+        Labels after the last relabelling.
+    relabeled_mask_ : ndarray of shape (n_samples,), bool
+        Where they differ from `y`.
+    kept_mask_ : ndarray of shape (n_samples,), bool
+        Rows that a relabeler's mask left in training.
+    relabel_round_ : int or None
+        Index of the first round trained on new labels; None if there was no relabelling.
+    history_ : fedrela_sk.report.History
+        One record per round.
+    engine_ : str
+        Which engine ran, and why.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only if X has string column names.
+
+    References
+    ----------
+    "FedReLa: Imbalanced Federated Learning via Re-Labeling", ICML 2026, arXiv 2606.26037.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from fedrela_sk import DirichletSplit, FederatedClassifier, FedReLaRelabeler
+    >>> X, y = make_classification(600, weights=[0.9], class_sep=1.5, random_state=0)
+    >>> fed = FederatedClassifier(clients=DirichletSplit(5, alpha=0.5), relabeler=FedReLaRelabeler(0.02),
+    ...                           n_rounds=10, random_state=0).fit(X, y)
+    >>> len(fed.history_), fed.relabel_round_
+    (10, 8)
+    """
+
+    __metadata_request__fit = {"groups": True, "resume": UNUSED}
+
+    _parameter_constraints = {
+        "estimator": [HasMethods(["fit", "get_params"]), None],
+        "clients": [Interval(Integral, 1, None, closed="left"), HasMethods(["split", "get_n_splits"]), None],
+        "algorithm": [StrOptions(set(ALGORITHMS)), Algorithm],
+        "relabeler": [HasMethods(["fit", "relabel"]), None],
+        "relabel_at": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0, 1, closed="neither")],
+        "relabel_every": [Interval(Integral, 1, None, closed="left"), None],
+        "relabel_posteriors": [dict, None],
+        "n_rounds": [Interval(Integral, 1, None, closed="left")],
+        "participation": [Interval(Real, 0, 1, closed="right")],
+        "client_weight": [StrOptions({"size", "uniform"}), "array-like", callable],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "lr_schedule": [Interval(Real, 0, None, closed="neither"), callable, None],
+        "validation": [Interval(Real, 0, 1, closed="neither"), None],
+        "select": [StrOptions({"last", "best_validation"})],
+        "engine": [StrOptions({"auto", *ENGINES})],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        clients=10,
+        algorithm="fedavg",
+        relabeler=None,
+        relabel_at=0.8,
+        relabel_every=None,
+        relabel_posteriors=None,
+        n_rounds=100,
+        participation=1.0,
+        client_weight="size",
+        class_weight=None,
+        local_data=None,
+        lr_schedule=None,
+        validation=None,
+        select="last",
+        engine="auto",
+        n_jobs=None,
+        memory=None,
+        checkpoint=None,
+        warm_start=False,
+        verbose=0,
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.clients = clients
+        self.algorithm = algorithm
+        self.relabeler = relabeler
+        self.relabel_at = relabel_at
+        self.relabel_every = relabel_every
+        self.relabel_posteriors = relabel_posteriors
+        self.n_rounds = n_rounds
+        self.participation = participation
+        self.client_weight = client_weight
+        self.class_weight = class_weight
+        self.local_data = local_data
+        self.lr_schedule = lr_schedule
+        self.validation = validation
+        self.select = select
+        self.engine = engine
+        self.n_jobs = n_jobs
+        self.memory = memory
+        self.checkpoint = checkpoint
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y, groups=None, sample_weight=None, X_val=None, y_val=None, resume=False):
+        """Simulate the federation.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
+            Numbers; cast to the dtype of the module.
+        y : array-like of shape (n_samples,)
+            Labels of any kind.
+        groups : array-like of shape (n_samples,) or None
+            Each row's client with ``clients=None``; with a splitter, passed to its `split`.
+        sample_weight : array-like of shape (n_samples,) or None
+            Row weights >= 0. They count in the loss, in the average and in every class count.
+        X_val, y_val : array-like or None
+            Rows of the same kind to watch the global model on.
+        resume : bool, default=False
+            Reserved.
+
+        Returns
+        -------
+        self : object
+        """
+        self._refuse_what_is_not_there(resume)
+        X, y = validate_data(self, X, y, allow_nd=True, dtype="numeric", ensure_all_finite=False)
+        encoded = encode_labels(y)
+        seed = seed_from(self.random_state)
+        specs = make_clients(self.clients, X, y, groups, seed)
+        check_finite(X, specs)
+        weights = check_row_weights(sample_weight, X)
+        check_class_weight(self.class_weight, encoded.classes)
+        net = build_net(self.estimator, X, encoded.codes, len(encoded.classes), seed)
+        X = to_tensor(X, net)
+        specs, validation = self._validation_rows(specs, X, encoded, weights, X_val, y_val, net, seed)
+        if not any(len(spec.train_rows) for spec in specs):
+            raise PartitionError("All clients are empty: no row is left to train on.")
+        plan = self._plan(specs, X, y, encoded, weights, validation, seed)
+        with torch_threads(self._n_threads(net)):
+            conductor, state = self._run(plan, net)
+            self._store(conductor, state)
+        return self
+
+    def _refuse_what_is_not_there(self, resume):
+        for name, default in (_NOT_YET | {"resume": False}).items():
+            value = resume if name == "resume" else getattr(self, name)
+            if value is not default:
+                raise ValueError(
+                    f"{name}={value!r} is not available in this version of fedrela_sk. Leave it at {default!r}."
+                )
+
+    def _validation_rows(self, specs, X, encoded, weights, X_val, y_val, net, seed):
+        """(clients without the rows that they set aside, `Validation` or None)."""
+        if (X_val is None) != (y_val is None):
+            raise ValueError("X_val and y_val belong together: pass both or neither.")
+        if X_val is not None and self.validation is not None:
+            raise ValueError(
+                f"Both validation={self.validation} and X_val, y_val were given. Use one of them: a share of each "
+                "client's rows, or rows of your own."
+            )
+        if X_val is None and self.validation is None:
+            if self.select == "best_validation":
+                raise ValueError(
+                    "select='best_validation' needs validation rows. Set validation=share or pass X_val, y_val."
+                )
+            return specs, None
+        if X_val is not None:
+            X_val = self._check_new(X_val)
+            if len(X_val) != len(y_val):
+                raise ValueError(f"X_val has {len(X_val)} rows, but y_val has {len(y_val)}.")
+            return specs, Validation(to_tensor(X_val, net), codes_of(y_val, encoded.classes, "y_val"))
+        specs, rows, positions = hold_out_all(specs, self.validation, seed)
+        if not len(rows):
+            raise ValueError(
+                f"validation={self.validation} sets no row aside: the largest client has "
+                f"{max(len(spec.rows) for spec in specs)} rows. Use a larger share or pass X_val, y_val."
+            )
+        held_weights = None if weights is None else weights[rows]
+        return specs, Validation(X[torch.from_numpy(rows)], encoded.codes[rows], held_weights, positions)
+
+    def _plan(self, specs, X, y, encoded, weights, validation, seed):
+        algorithm = ALGORITHMS[self.algorithm]() if isinstance(self.algorithm, str) else self.algorithm
+        return Plan(
+            specs=specs,
+            data=LocalData(X, None if weights is None else torch.from_numpy(weights).to(X.device, X.dtype)),
+            labels=np.asarray(y),
+            codes=encoded.codes,
+            classes=encoded.classes,
+            weights=weights,
+            validation=validation,
+            algorithm=algorithm,
+            relabeler=self.relabeler,
+            first_relabel=None if self.relabeler is None else relabel_round(self.relabel_at, self.n_rounds),
+            relabel_every=self.relabel_every,
+            relabel_posteriors=check_relabel_posteriors(self.relabel_posteriors),
+            n_rounds=self.n_rounds,
+            participation=self.participation,
+            client_weight=self.client_weight,
+            class_weight=self.class_weight,
+            lr_schedule=self.lr_schedule,
+            select=self.select,
+            seed=seed,
+        )
+
+    def _n_threads(self, net):
+        """One torch thread where batches are tiny, else what torch is set to."""
+        return 1 if one_thread_is_enough(net.module_, net.batch_size) else None
+
+    def _run(self, plan, net):
+        """All rounds; (conductor, final state)."""
+        engine = ENGINES["loop"](net, plan.data, plan.algorithm, len(plan.classes), plan.seed)
+        self.engine_ = f"loop ({'asked for' if self.engine == 'loop' else 'the only engine there is'})"
+        conductor = Conductor(plan, net, engine)
+        state = conductor.start(tensors_of(net.module_))
+        context = self._init_callback_context(max_subtasks=plan.n_rounds)
+        context.call_on_fit_task_begin(estimator=self)
+        with _logging_to_stderr(self.verbose):
+            for round in range(plan.n_rounds):
+                task = context.subcontext(task_name="round").call_on_fit_task_begin(estimator=self)
+                conductor.run_round(state, round)
+                if self.verbose:
+                    logger.info(_round_line(state.history[-1], plan.n_rounds))
+                stop = task.call_on_fit_task_end(
+                    estimator=self,
+                    reconstruction_attributes=lambda: self._fitted(conductor, state, *_model(state)),
+                )
+                if stop:
+                    state.history.notes.append(f"A callback stopped the fit after round {round}.")
+                    break
+        context.call_on_fit_task_end(estimator=self)
+        return conductor, state
+
+    def _store(self, conductor, state):
+        """Set the fitted attributes."""
+        params, kept = conductor.finish(state)
+        for name, value in self._fitted(conductor, state, params, kept).items():
+            setattr(self, name, value)
+
+    def _fitted(self, conductor, state, params, kept):
+        """Fitted attributes by name, from a model and the books of the rounds so far."""
+        plan = conductor.plan
+        y_relabeled = plan.classes[state.codes]
+        train_rows = np.sort(np.concatenate([spec.train_rows for spec in plan.specs]))
+        weights = None if plan.weights is None else plan.weights[train_rows]
+        write_tensors(conductor.net.module_, params)
+        return {
+            "classes_": plan.classes,
+            "n_features_in_": self.n_features_in_,
+            "net_": conductor.net if plan.algorithm.averages else None,
+            "clients_": [spec.rows for spec in plan.specs],
+            "client_names_": [spec.key for spec in plan.specs],
+            "class_count_": class_counts(plan.codes[train_rows], len(plan.classes), weights),
+            "relabelers_": [
+                getattr(state.relabelings.get(spec.position), "relabeler", None) for spec in plan.specs
+            ],
+            "y_relabeled_": y_relabeled,
+            "relabeled_mask_": y_relabeled != plan.labels,
+            "kept_mask_": state.keep.copy(),
+            "relabel_round_": plan.first_relabel,
+            "history_": state.history,
+            "_report": relabeling_report(plan.specs, state.relabelings, plan.labels, y_relabeled),
+            "_alone": None
+            if plan.algorithm.averages
+            else (conductor.net, params, dict(kept), conductor.client_sizes()),
+        }
+
+    def _check_new(self, X):
+        X = validate_data(self, X, reset=False, allow_nd=True, dtype="numeric", ensure_all_finite=False)
+        return check_finite(X)
+
+    def predict_proba(self, X, groups=None):
+        """Posteriors of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
+        groups : array-like of shape (n_samples,) or None
+            Each row's client, as in `client_names_`. Used where clients have models of their own
+            ("local_only"); a client that is not known gets the mean of all. A global model serves all alike.
+
+        Returns
+        -------
+        Q : ndarray of shape (n_samples, n_classes), float64
+            Columns follow `classes_`.
+        """
+        check_is_fitted(self)
+        X = self._check_new(X)
+        net = self.net_ if self._alone is None else self._alone[0]
+        with torch_threads(self._n_threads(net)):
+            if self._alone is None:
+                return posteriors(net, to_tensor(X, net), len(self.classes_))
+            net, params, kept, sizes = self._alone
+            positions = self._positions(groups, len(X))
+            return predict_alone(net, params, kept, sizes, to_tensor(X, net), positions, len(self.classes_))
+
+    def _positions(self, groups, n_rows):
+        """Position of each row's client, -1 for unknown."""
+        if groups is None:
+            return np.full(n_rows, -1)
+        known = {name: position for position, name in enumerate(self.client_names_)}
+        positions = np.array([known.get(group, -1) for group in np.asarray(groups).tolist()], dtype=np.int64)
+        if len(positions) != n_rows:
+            raise ValueError(f"groups must have one entry per row: got {len(positions)} for {n_rows} rows.")
+        return positions
+
+    def predict(self, X, groups=None):
+        """Most probable class of rows; parameters as in `predict_proba`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        Q = self.predict_proba(X, groups)
+        return self.classes_[Q.argmax(axis=1)]
+
+    def relabel_report(self):
+        """Which rows of which client were relabelled, and why.
+
+        Returns
+        -------
+        report : fedrela_sk.report.RelabelingReport
+            Arrays; `to_frame()` for a data frame.
+        """
+        check_is_fitted(self)
+        return self._report
+
+
+def _model(state):
+    """The model of the round that just ended, on tensors of its own."""
+    return {name: tensor.clone() for name, tensor in state.params.items()}, state.kept
+
+
+def _round_line(record, n_rounds):
+    parts = [f"round {record.round + 1}/{n_rounds}", f"{len(record.participants)} clients"]
+    parts.append(f"loss {record.train_loss:.4f}")
+    if record.valid_score == record.valid_score:
+        parts.append(f"validation {record.valid_score:.4f}")
+    if record.relabeled_clients:
+        parts.append(f"{record.n_relabeled} rows relabelled at {len(record.relabeled_clients)} clients")
+    parts.append(f"{record.seconds:.2f} s")
+    return ", ".join(parts)
+
+
+@contextmanager
+def _logging_to_stderr(verbose):
+    """Show the package's log lines where the caller asked for them and logging is not set up."""
+    if not verbose or logger.hasHandlers():
+        yield
+        return
+    handler, level = logging.StreamHandler(), logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

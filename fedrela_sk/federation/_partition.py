@@ -1,0 +1,122 @@
+"""Who holds what: clients from a splitter, a number, or groups."""
+
+import copy
+import warnings
+from numbers import Integral
+
+import numpy as np
+from sklearn.utils.validation import column_or_1d
+
+from fedrela_sk._random import Purpose, client_code, integer_seed, numpy_stream
+from fedrela_sk._update import ClientSpec
+from fedrela_sk.exceptions import GroupsError, PartitionError
+
+# What splitters say about rare classes; a client may lack a class here.
+_HARMLESS_WARNINGS = ("The least populated class in y has only", "The least populated classes in y have only")
+
+
+def make_clients(clients, X, y, groups, seed):
+    """The clients of a fit, empty ones included, ordered by key.
+
+    Parameters
+    ----------
+    clients : int, splitter or None
+        Number of even IID clients; a splitter whose test sets are the clients; None for one per group.
+    X : ndarray of shape (n_rows, ...)
+    y : ndarray of shape (n_rows,)
+        Original labels.
+    groups : array-like of shape (n_rows,) or None
+    seed : int
+
+    Returns
+    -------
+    specs : list of ClientSpec
+
+    Raises
+    ------
+    GroupsError
+        If groups are missing, or given where nothing uses them.
+    PartitionError
+        If test sets overlap, leave rows out or point beyond the data.
+    """
+    if clients is None:
+        keys, parts = _by_group(groups, len(y))
+    elif isinstance(clients, Integral):
+        keys, parts = _even(clients, groups, len(y), seed)
+    else:
+        keys, parts = _by_splitter(clients, X, y, groups, seed)
+    return [
+        ClientSpec(key, client_code(key), position, rows, rows)
+        for position, (key, rows) in enumerate(zip(keys, parts, strict=True))
+    ]
+
+
+def _by_group(groups, n_rows):
+    if groups is None:
+        raise GroupsError(
+            "clients=None makes one client per group, but fit got no groups. Pass fit(X, y, groups=...). "
+            "Inside a Pipeline, a search or cross-validation groups only arrive with metadata routing: call "
+            "sklearn.set_config(enable_metadata_routing=True) first and pass groups to the outermost fit. "
+            "Without groups, set clients to a number or a splitter."
+        )
+    groups = column_or_1d(groups)
+    if len(groups) != n_rows:
+        raise GroupsError(f"groups must have one entry per row: got {len(groups)} for {n_rows} rows.")
+    missing = np.flatnonzero([g is None or g != g for g in groups.tolist()])
+    if len(missing):
+        raise GroupsError(
+            f"groups has a missing value in row {missing[0]} ({len(missing)} in all). "
+            "Give every row a client, or drop these rows."
+        )
+    keys, code = np.unique(groups, return_inverse=True)
+    order = np.argsort(code, kind="stable")  # rows of a client stay in ascending order
+    cuts = np.cumsum(np.bincount(code, minlength=len(keys)))[:-1]
+    return keys.tolist(), np.split(order, cuts)
+
+
+def _even(n_clients, groups, n_rows, seed):
+    if groups is not None:
+        raise GroupsError(
+            f"groups were given, but clients={n_clients} cuts the rows evenly and would ignore them. "
+            "Set clients=None for one client per group, or call set_fit_request(groups=False) if the groups "
+            "are meant for something else (with metadata routing, a splitter such as GroupKFold shares them)."
+        )
+    order = numpy_stream(seed, Purpose.SPLIT).permutation(n_rows)
+    return range(n_clients), [np.sort(part) for part in np.array_split(order, n_clients)]
+
+
+def _by_splitter(splitter, X, y, groups, seed):
+    splitter = copy.deepcopy(splitter)  # the caller's object is not ours to seed
+    if getattr(splitter, "random_state", "absent") is None:
+        splitter.random_state = integer_seed(seed, Purpose.SPLIT) % 2**31
+    with warnings.catch_warnings():
+        for message in _HARMLESS_WARNINGS:
+            warnings.filterwarnings("ignore", message=message)
+        try:
+            parts = [np.asarray(test) for _, test in splitter.split(X, y, groups)]
+        except PartitionError:
+            raise
+        except ValueError as error:
+            raise PartitionError(f"clients={splitter!r} could not cut the {len(y)} rows: {error}") from error
+    return range(len(parts)), _check_test_sets(parts, len(y))
+
+
+def _check_test_sets(parts, n_rows):
+    """The test sets in ascending order, if each row of the data lies in exactly one."""
+    for position, rows in enumerate(parts):
+        if len(rows) and (rows.max() >= n_rows or rows.min() < 0):
+            raise PartitionError(
+                f"Client {position} holds row {rows.max()}, but the data have {n_rows} rows. A splitter made for "
+                "other data (PredefinedSplit holds the folds of one table) cannot be used where the rows change, "
+                "as inside a search or cross-validation: use clients=None and pass groups."
+            )
+    taken = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    holders = np.bincount(taken.astype(np.int64), minlength=n_rows)
+    for count, problem in ((holders > 1, "more than one client"), (holders == 0, "no client")):
+        rows = np.flatnonzero(count)
+        if len(rows):
+            raise PartitionError(
+                f"Row {rows[0]} belongs to {problem} ({len(rows)} such rows of {n_rows}). "
+                "The test sets of `clients` must be disjoint and cover all rows."
+            )
+    return [np.sort(rows).astype(np.int64) for rows in parts]

@@ -1,0 +1,189 @@
+"""The relabelling step of one client: posteriors in, new labels out, original labels kept."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import clone
+
+from fedrela_sk._random import Purpose, integer_seed, numpy_stream, uniforms
+from fedrela_sk.exceptions import ClientError, NotFiniteError
+from fedrela_sk.report import RelabelingReport
+from fedrela_sk.training._net import _cuda_devices
+from fedrela_sk.training._posteriors import client_posteriors
+
+POSTERIOR_DEFAULTS = {"passes": 1, "augment": False, "mode": "eval", "late": "next"}
+
+
+@dataclass(frozen=True)
+class ClientRelabeling:
+    """What one client's relabelling did.
+
+    Attributes
+    ----------
+    round : int
+        Index of the round before which it happened.
+    relabeler : object
+        The client's own fitted copy.
+    codes : ndarray of shape (n_train_rows,), int64
+        New labels as positions in the classes.
+    keep : ndarray of shape (n_train_rows,), bool
+        Rows that stay in training.
+    """
+
+    round: int
+    relabeler: Any
+    codes: np.ndarray
+    keep: np.ndarray
+
+
+def check_relabel_posteriors(settings):
+    """`relabel_posteriors` with every key filled in.
+
+    Raises
+    ------
+    ValueError
+        If a key is unknown or a value is none of its own.
+    """
+    settings = {} if settings is None else settings
+    unknown = sorted(set(settings) - set(POSTERIOR_DEFAULTS))
+    if unknown:
+        raise ValueError(
+            f"relabel_posteriors has the unknown key {unknown[0]!r}; known keys: {sorted(POSTERIOR_DEFAULTS)}."
+        )
+    full = POSTERIOR_DEFAULTS | settings
+    allowed = {"augment": (True, False), "mode": ("eval", "train"), "late": ("next", "never")}
+    for key, values in allowed.items():
+        if full[key] not in values:
+            raise ValueError(f"relabel_posteriors[{key!r}] must be one of {values}, got {full[key]!r}.")
+    passes = full["passes"]
+    if isinstance(passes, bool) or not isinstance(passes, int | np.integer) or passes < 1:
+        raise ValueError(f"relabel_posteriors['passes'] must be an integer >= 1, got {passes!r}.")
+    return full
+
+
+def relabel_client(relabeler, net, X, y, classes, spec, round, seed, settings, batch_size, weights=None):
+    """Relabel one client's rows with the model that `net` holds.
+
+    Parameters
+    ----------
+    relabeler : object with `fit(Q, y)` and `relabel(Q, y, uniforms=...)`
+        Left as it is; a copy is fitted.
+    net : initialised skorch net
+    X : tensor of shape (n_rows, ...)
+        The client's rows, ascending.
+    y : ndarray of shape (n_rows,)
+        Their original labels.
+    classes : ndarray of shape (n_classes,)
+    spec : ClientSpec
+    round, seed : int
+    settings : dict
+        As `check_relabel_posteriors` returns it.
+    batch_size : int
+    weights : ndarray of shape (n_rows,) or None
+        Row weights, passed to `fit` as `sample_weight`.
+
+    Returns
+    -------
+    result : ClientRelabeling
+    """
+    where = f"Relabelling of client {spec.key!r} before round {round}"
+    stream = numpy_stream(seed, Purpose.AUGMENT, round, spec.code)
+    with torch.random.fork_rng(devices=_cuda_devices(net)):
+        torch.manual_seed(integer_seed(seed, Purpose.AUGMENT, round, spec.code))
+        Q = client_posteriors(
+            net,
+            X,
+            len(classes),
+            passes=settings["passes"],
+            augment=settings["augment"],
+            mode=settings["mode"],
+            batch_size=batch_size,
+            stream=stream,
+        )
+    if not np.isfinite(Q).all():
+        row = int(np.flatnonzero(~np.isfinite(Q).all(axis=1))[0])
+        raise NotFiniteError(f"{where}: the posterior of its row {row} is not finite, got {Q[row]}.")
+    own = _own_copy(relabeler, classes, seed, round, spec)
+    draws = uniforms(seed, Purpose.RELABEL, Q.shape, round, spec.code)
+    try:
+        own.fit(Q, y) if weights is None else own.fit(Q, y, sample_weight=weights)
+        answer = own.relabel(Q, y, uniforms=draws)
+    except Exception as error:
+        raise ClientError(f"{where} failed: {type(error).__name__}: {error}") from error
+    new, keep = answer if isinstance(answer, tuple) else (answer, np.ones(len(y), dtype=bool))
+    return ClientRelabeling(round, own, *_check_answer(new, keep, classes, len(y), where))
+
+
+def _own_copy(relabeler, classes, seed, round, spec):
+    """The client's own relabeler: all classes known, no random state of its own."""
+    own = clone(relabeler, safe=False)
+    params = own.get_params(deep=False) if hasattr(own, "get_params") else {}
+    if params.get("classes", "absent") is None:
+        own.set_params(classes=classes)
+    if "random_state" in params:
+        own.set_params(random_state=integer_seed(seed, Purpose.RELABEL, round, spec.code) % 2**32)
+    return own
+
+
+def _check_answer(new, keep, classes, n_rows, where):
+    new, keep = np.asarray(new), np.asarray(keep)
+    if new.shape != (n_rows,) or keep.shape != (n_rows,) or keep.dtype != bool:
+        raise ClientError(
+            f"{where}: `relabel` must return {n_rows} labels, or the pair (labels, boolean mask of the rows to "
+            f"keep); got shapes {new.shape} and {keep.shape} with mask dtype {keep.dtype}."
+        )
+    known = np.isin(new, classes)
+    if not known.all():
+        raise ClientError(
+            f"{where}: `relabel` returned the label {new[~known][0]!r}, which is not among {classes.tolist()}."
+        )
+    return np.searchsorted(classes, new), keep
+
+
+def relabeling_report(specs, results, y, y_relabeled):
+    """`RelabelingReport` over all clients.
+
+    Parameters
+    ----------
+    specs : list of ClientSpec
+    results : dict
+        Position of a client to its latest `ClientRelabeling`.
+    y, y_relabeled : ndarray of shape (n_rows,)
+        Original and current labels.
+    """
+    parts = []
+    for spec in specs:
+        result = results.get(spec.position)
+        if result is None:
+            continue
+        rows = spec.train_rows
+        changed = np.flatnonzero(y[rows] != y_relabeled[rows])
+        columns = _numbers(result.relabeler, changed)
+        parts.append(
+            (
+                np.full(len(changed), spec.position),
+                np.full(len(changed), result.round),
+                rows[changed],
+                *columns,
+            )
+        )
+    if parts:
+        position, round, row, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    else:
+        position = round = row = np.empty(0, dtype=np.int64)
+        columns = [np.empty(0)] * 4
+    keys = np.asarray([spec.key for spec in specs])
+    return RelabelingReport(keys[position], round, row, y[row], y_relabeled[row], *columns)
+
+
+def _numbers(relabeler, changed):
+    """Posterior, z, threshold and rho of the changed rows, NaN where the relabeler keeps none."""
+    unknown = [np.full(len(changed), np.nan) for _ in range(4)]
+    if not hasattr(relabeler, "report"):
+        return unknown
+    report = relabeler.report()
+    if not np.array_equal(report.row, changed):
+        return unknown
+    return [report.posterior, report.z, report.threshold, report.rho]

@@ -1,0 +1,112 @@
+"""From a module's output to logits, losses and posteriors: one contract for every criterion.
+
+`CrossEntropyLoss` and its children get logits. `NLLLoss`, skorch's default, gets the logarithm of
+probabilities, as in skorch.
+"""
+
+import torch
+from torch import nn
+
+from fedrela_sk.exceptions import NetError
+
+# how far a row of probabilities may sum from 1, by dtype of the module
+_SUM_TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}
+
+
+def check_criterion(criterion):
+    """`criterion` itself, if its logits are known.
+
+    Raises
+    ------
+    NetError
+        If it is neither `CrossEntropyLoss`, a child of it, nor `NLLLoss`.
+    """
+    if isinstance(criterion, (nn.CrossEntropyLoss, nn.NLLLoss)):
+        return criterion
+    raise NetError(
+        f"criterion must be torch.nn.CrossEntropyLoss (or a child of it) on logits, or torch.nn.NLLLoss on "
+        f"probabilities; got {type(criterion).__name__}. Derive a custom loss from CrossEntropyLoss."
+    )
+
+
+def check_output(output, criterion, n_classes):
+    """Check a module's first output against the classes and the contract of its criterion.
+
+    Raises
+    ------
+    NetError
+        If it is no (rows, n_classes) tensor, or `NLLLoss` meets rows that are not probabilities.
+    """
+    if not isinstance(output, torch.Tensor) or output.ndim != 2 or output.shape[1] != n_classes:
+        got = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
+        raise NetError(
+            f"The module must return one column per class, shape (rows, {n_classes}); got {got}. "
+            f"Set the module's number of outputs to {n_classes}."
+        )
+    if not isinstance(criterion, nn.NLLLoss):
+        return
+    off = (output.sum(1) - 1).abs()
+    worst = int(off.argmax())
+    if not off[worst] <= _SUM_TOLERANCE.get(output.dtype, 1e-2) or output.min() < 0:
+        raise NetError(
+            f"With criterion NLLLoss (skorch's default) the module must return probabilities, but "
+            f"row {worst} of the first batch sums to {float(output[worst].sum()):.6g} with a smallest entry of "
+            f"{float(output[worst].min()):.3g}. "
+            "Use criterion=torch.nn.CrossEntropyLoss for a module that returns logits."
+        )
+
+
+def _log_input(criterion, output):
+    """What the criterion expects: logits, or log probabilities spelt as skorch spells them."""
+    if isinstance(criterion, nn.NLLLoss):
+        return torch.log(output + torch.finfo(output.dtype).eps)
+    return output
+
+
+def batch_loss(criterion, output, y, weights=None):
+    """Loss of one batch, a scalar tensor.
+
+    Parameters
+    ----------
+    criterion : CrossEntropyLoss or NLLLoss
+        Its own ``reduction`` says whether rows are averaged or summed, its own ``weight`` counts as usual.
+    output : tensor of shape (rows, n_classes)
+        As the module returned it.
+    y : tensor of shape (rows,), int64
+    weights : tensor of shape (rows,) or None
+        Row weights. The mean becomes sum(w l) / sum(w), so that an integer weight equals repeated rows; a
+        batch without weight has loss 0.
+    """
+    inputs = _log_input(criterion, output)
+    if weights is None:
+        return criterion(inputs, y)
+    reduction, criterion.reduction = criterion.reduction, "none"
+    try:
+        losses = criterion(inputs, y)
+    finally:
+        criterion.reduction = reduction
+    if losses.shape != y.shape:
+        raise NetError(
+            f"{type(criterion).__name__} must return one loss per row when its reduction is 'none' "
+            f"(row weights need it); got shape {tuple(losses.shape)} for {len(y)} rows."
+        )
+    total = (weights * losses).sum()
+    if reduction == "sum":
+        return total
+    own = getattr(criterion, "weight", None)
+    mass = (weights if own is None else weights * own[y]).sum()
+    return torch.where(mass > 0, total / mass.clamp_min(torch.finfo(mass.dtype).tiny), 0 * total)
+
+
+def posteriors_of(criterion, output):
+    """Posteriors of a module's output.
+
+    Returns
+    -------
+    posteriors : tensor of shape (rows, n_classes), float64
+        Rows sum to one.
+    """
+    output = output.to(torch.float64)
+    if isinstance(criterion, nn.NLLLoss):
+        output = torch.log(output)
+    return torch.softmax(output, dim=1)

@@ -1,0 +1,190 @@
+"""The loop engine: one client after the other. The readable reference; runs any module."""
+
+import torch
+
+from fedrela_sk import _tree
+from fedrela_sk._random import Purpose, integer_seed
+from fedrela_sk._update import ClientUpdate
+from fedrela_sk.algorithms import LocalRun
+from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
+from fedrela_sk.training._batches import batch_bounds, epoch_orders
+from fedrela_sk.training._callbacks import LocalTrainingStopped, Notifier
+from fedrela_sk.training._criterion import batch_loss, check_output
+from fedrela_sk.training._net import _cuda_devices, forward, read_settings, tensors_of, write_tensors
+
+
+class Loop:
+    """Trains the clients of a round one after the other on one working copy of the net.
+
+    Parameters
+    ----------
+    net : initialised skorch net
+        Its module is the working copy.
+    data : LocalData
+    algorithm : Algorithm
+    n_classes : int
+    seed : int
+    """
+
+    name = "loop"
+
+    def __init__(self, net, data, algorithm, n_classes, seed):
+        self.net = net
+        self.data = data
+        self.algorithm = algorithm
+        self.n_classes = n_classes
+        self.seed = seed
+        self.settings = read_settings(net)
+        self._notify = Notifier(net, self.settings.callbacks)
+        self._trainable = {name: p for name, p in net.module_.named_parameters() if p.requires_grad}
+        self._output_checked = False
+
+    def train(self, round, tasks, server_state, lr_factor=1.0):
+        """Updates of the clients of one round, in the order of `tasks`.
+
+        Parameters
+        ----------
+        round : int
+        tasks : iterable of LocalTask
+        server_state : dict of tensors
+        lr_factor : float
+            Factor on the net's learning rates in this round.
+
+        Yields
+        ------
+        update : ClientUpdate
+
+        Raises
+        ------
+        ClientError
+            Whatever went wrong, with client and round; `NotFiniteError` for a loss or an update.
+        """
+        with torch.random.fork_rng(devices=_cuda_devices(self.net)):
+            for task in tasks:
+                try:
+                    yield self._train_client(round, task, server_state, lr_factor)
+                except ClientError:
+                    raise
+                except NetError as error:
+                    raise NetError(f"Client {task.client.key!r}, round {round}: {error}") from error
+                except Exception as error:
+                    raise ClientError(
+                        f"Client {task.client.key!r} failed in round {round}: {type(error).__name__}: {error}"
+                    ) from error
+
+    def _train_client(self, round, task, server_state, lr_factor):
+        module = self.net.module_
+        torch.manual_seed(integer_seed(self.seed, Purpose.MODULE, round, task.client.code))
+        write_tensors(module, task.params)
+        module.train()
+        notes = self._freeze_batch_norm(task)
+        optimizer = self._fresh_optimizer(lr_factor)
+        state = task.state or self.algorithm.init_client(task.params)
+        loss, n_steps = self._epochs(round, task, optimizer, state, server_state)
+        if not loss < float("inf"):
+            raise NotFiniteError(
+                f"The loss of client {task.client.key!r} in round {round} is {loss}. "
+                "Lower the learning rate, scale the features, or clip gradients "
+                "(skorch.callbacks.GradientNormClipping)."
+            )
+        run = LocalRun(n_steps, self.settings.lr * lr_factor, len(task.rows), task.weight)
+        tensors, state = self.algorithm.finish(
+            _tree.copy(tensors_of(module)), task.params, state, server_state, run
+        )
+        bad = _tree.first_not_finite(tensors)
+        if bad is not None:
+            raise NotFiniteError(
+                f"The update of client {task.client.key!r} in round {round} is not finite in {bad!r}. "
+                "Lower the learning rate, scale the features, or clip gradients."
+            )
+        shared = set(self.algorithm.shared(task.params))
+        kept = {name: tensors.pop(name) for name in task.params if name not in shared}
+        return ClientUpdate(task.client, tensors, task.weight, kept, state, loss, n_steps, notes)
+
+    def _freeze_batch_norm(self, task):
+        """BatchNorm has no statistics of one row: such a client trains with the running ones."""
+        if len(task.rows) > 1 or not self.settings.batch_norms:
+            return ()
+        for layer in self.settings.batch_norms:
+            layer.eval()
+        return (f"client {task.client.key!r} has one row: BatchNorm in evaluation mode",)
+
+    def _fresh_optimizer(self, lr_factor):
+        """A new optimiser of the net's kind; nothing is remembered from earlier rounds."""
+        self.net.initialize_optimizer()
+        for group in self.net.optimizer_.param_groups:
+            group["lr"] = group["lr"] * lr_factor
+        return self.net.optimizer_
+
+    def _epochs(self, round, task, optimizer, state, server_state):
+        """(mean loss over the rows seen, steps) of all local epochs."""
+        settings, client = self.settings, task.client
+        orders = epoch_orders(
+            len(task.rows), settings.epochs, settings.shuffle, self.seed, round, client.code
+        )
+        bounds = batch_bounds(len(task.rows), settings.batch_size, bool(settings.batch_norms))
+        total, n_seen, n_steps = 0.0, 0, 0
+        try:
+            self._notify("on_train_begin", X=self.data.X, y=task.y)
+            for order in orders:
+                order = torch.from_numpy(order).to(task.rows.device)
+                X, y, weights = self._rows(task, order)
+                self._notify.epoch_begin()
+                for start, stop in bounds:
+                    batch = X[start:stop], y[start:stop]
+                    row_weights = None if weights is None else weights[start:stop]
+                    total = total + self._step(
+                        batch, row_weights, optimizer, task.params, state, server_state
+                    ) * (stop - start)
+                    n_seen, n_steps = n_seen + stop - start, n_steps + 1
+                self._notify.epoch_end()
+        except LocalTrainingStopped:
+            pass
+        self._notify("on_train_end", X=self.data.X, y=task.y)
+        return float(total) / max(n_seen, 1), n_steps
+
+    def _rows(self, task, order):
+        """X, labels and row weights of a client in the order of one epoch."""
+        rows, y = task.rows[order], task.y[order]
+        weights = None if self.data.weights is None else self.data.weights[rows]
+        if task.class_weights is not None:
+            by_class = task.class_weights[y]
+            weights = by_class if weights is None else weights * by_class
+        return self.data.X[rows], y, weights
+
+    def _step(self, batch, weights, optimizer, anchor, state, server_state):
+        """One optimiser step; the batch's loss before it, penalty left out."""
+        net, algorithm, trainable = self.net, self.algorithm, self._trainable
+        seen = {}
+        self._notify.batch_begin(batch)
+
+        def closure():
+            optimizer.zero_grad()
+            output = forward(net, batch[0])
+            if not self._output_checked:
+                check_output(output, net.criterion_, self.n_classes)
+                self._output_checked = True
+            loss = batch_loss(net.criterion_, output, batch[1], weights)
+            seen.setdefault("loss", loss.detach())
+            seen.setdefault("output", output)
+            if algorithm.overrides("penalty"):
+                loss = loss + algorithm.penalty(trainable, anchor, state, server_state)
+            loss.backward()
+            if algorithm.overrides("correct"):
+                self._correct(anchor, state, server_state)
+            self._notify(
+                "on_grad_computed", named_parameters=list(trainable.items()), batch=batch, training=True
+            )
+            return loss
+
+        optimizer.step(closure)
+        self._notify.batch_end(batch, seen["loss"], seen["output"])
+        return seen["loss"]
+
+    def _correct(self, anchor, state, server_state):
+        """Replace the gradients by what the algorithm makes of them."""
+        with torch.no_grad():
+            grads = {name: p.grad for name, p in self._trainable.items() if p.grad is not None}
+            params = {name: p.detach() for name, p in self._trainable.items()}
+            for name, grad in self.algorithm.correct(grads, params, anchor, state, server_state).items():
+                self._trainable[name].grad = grad

@@ -1,0 +1,174 @@
+"""The skorch net: built once per fit, its settings read, its tensors written and read."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from sklearn.base import clone
+from torch import nn
+
+from fedrela_sk._random import Purpose, integer_seed
+from fedrela_sk.exceptions import NetError
+from fedrela_sk.training._criterion import check_criterion
+
+_BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
+# loader settings that say how rows are fetched, not which: they change nothing here
+_HARMLESS_LOADER_SETTINGS = {"num_workers", "pin_memory", "persistent_workers", "prefetch_factor"}
+
+
+@dataclass(frozen=True)
+class LocalSettings:
+    """How a client trains, as the skorch net states it.
+
+    Attributes
+    ----------
+    epochs : int
+        `max_epochs` of the net.
+    batch_size : int
+        -1 for all rows at once.
+    shuffle : bool
+        Whether rows are shuffled in each epoch.
+    lr : float
+        Rate before the schedule.
+    batch_norms : tuple of modules
+        The module's BatchNorm layers.
+    callbacks : tuple of skorch callbacks
+        The user's own; skorch's default ones are left out.
+    """
+
+    epochs: int
+    batch_size: int
+    shuffle: bool
+    lr: float
+    batch_norms: tuple
+    callbacks: tuple
+
+
+def default_net(n_features, n_classes):
+    """The net of `FederatedClassifier(estimator=None)`: an MLP sized to the data."""
+    from skorch import NeuralNetClassifier
+
+    from fedrela_sk.nets import MLP
+
+    return NeuralNetClassifier(
+        MLP,
+        module__n_features=n_features,
+        module__n_classes=n_classes,
+        criterion=nn.CrossEntropyLoss,
+        optimizer=torch.optim.SGD,
+        optimizer__momentum=0.9,
+        lr=0.05,
+        batch_size=32,
+        max_epochs=1,
+        iterator_train__shuffle=True,
+    )
+
+
+def build_net(estimator, X, y, n_classes, seed):
+    """An initialised copy of the caller's net; the caller's own stays as it is.
+
+    Parameters
+    ----------
+    estimator : skorch.NeuralNetClassifier or None
+    X : ndarray
+        Training data, for callbacks that size the net (`skorch.callbacks.InputShapeSetter`).
+    y : ndarray of int64
+        Codes of the labels, 0 to ``n_classes - 1``.
+    n_classes : int
+    seed : int
+        Initial weights are drawn from stream (seed, INIT), whatever torch's global generator holds.
+
+    Raises
+    ------
+    NetError
+        If it is no skorch classifier or asks for something that has no meaning at a client.
+    """
+    net = default_net(X.shape[1], n_classes) if estimator is None else clone(estimator)
+    _check_net(net, estimator)
+    with torch.random.fork_rng(devices=_cuda_devices(net)):
+        torch.manual_seed(integer_seed(seed, Purpose.INIT))
+        net.initialize()
+        for callback in user_callbacks(net):
+            callback.on_train_begin(net, X=X, y=y)
+    check_criterion(net.criterion_)
+    net.classes_inferred_ = torch.arange(n_classes).numpy()
+    return net
+
+
+def _cuda_devices(net):
+    """Devices whose generators a seeding would touch besides the CPU's."""
+    return [net.device] if str(net.device).startswith("cuda") else []
+
+
+def _check_net(net, given):
+    from skorch import NeuralNetClassifier
+
+    if not isinstance(net, NeuralNetClassifier):
+        raise NetError(
+            f"estimator must be a skorch.NeuralNetClassifier or None, got {type(given).__name__}. "
+            "Wrap the torch module: NeuralNetClassifier(Module, criterion=torch.nn.CrossEntropyLoss)."
+        )
+    default_split = NeuralNetClassifier(nn.Identity).train_split
+    if net.train_split is not None and not _same_split(net.train_split, default_split):
+        raise NetError(
+            f"train_split={net.train_split!r} would hold out rows inside every client. "
+            "Set train_split=None and use FederatedClassifier(validation=share) or X_val, y_val at fit."
+        )
+    asked = net.get_params_for("iterator_train")
+    unknown = sorted(set(asked) - {"shuffle", "batch_size"} - _HARMLESS_LOADER_SETTINGS)
+    if unknown:
+        raise NetError(
+            f"iterator_train__{unknown[0]} is not supported: batches come from the federation's own streams. "
+            "Use iterator_train__shuffle and batch_size."
+        )
+
+
+def _same_split(split, default):
+    """Whether a `train_split` is the one that skorch puts in by itself."""
+    same_class = type(split) is type(default)
+    return same_class and vars(split).get("cv") == 5 and vars(split) | {"cv": 5} == vars(default) | {"cv": 5}
+
+
+def user_callbacks(net):
+    """Callbacks that the user set, in order; skorch's default ones (timing, scoring, printing) are not."""
+    default = {name for name, _ in net._default_callbacks}
+    return tuple(callback for name, callback in net.callbacks_ if name not in default)
+
+
+def read_settings(net):
+    """`LocalSettings` of an initialised net."""
+    loader = net.get_params_for("iterator_train")
+    return LocalSettings(
+        epochs=net.max_epochs,
+        batch_size=loader.get("batch_size", net.batch_size),
+        shuffle=bool(loader.get("shuffle", False)),
+        lr=net.lr,
+        batch_norms=tuple(layer for layer in net.module_.modules() if isinstance(layer, _BATCH_NORMS)),
+        callbacks=user_callbacks(net),
+    )
+
+
+def tensors_of(module):
+    """Parameters and persistent buffers of a module by name; they share its memory."""
+    return {name: tensor.detach() for name, tensor in module.state_dict().items()}
+
+
+def write_tensors(module, tensors):
+    """Copy `tensors` into a module in place."""
+    own = module.state_dict()
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            own[name].copy_(tensor)
+
+
+def floating_dtype(module):
+    """Dtype of the module's floating parameters, float32 for a module without any."""
+    return next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
+
+
+def forward(net, X, **fit_params: Any):
+    """First output of the net's module on a batch, through `infer` where a subclass changed it."""
+    from skorch import NeuralNet
+
+    output = net.module_(X) if type(net).infer is NeuralNet.infer else net.infer(X, **fit_params)
+    return output[0] if isinstance(output, tuple) else output

@@ -1,0 +1,91 @@
+"""Posteriors of a model for given rows."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from fedrela_sk import _tree
+from fedrela_sk.nets import Augmentation
+from fedrela_sk.training._batches import batch_bounds
+from fedrela_sk.training._criterion import check_output, posteriors_of
+from fedrela_sk.training._net import forward, tensors_of, write_tensors
+
+# Rows of one forward pass in evaluation mode; the value changes no posterior but by rounding.
+EVAL_ROWS = 1024
+
+
+def posteriors(net, X, n_classes, batch_size=EVAL_ROWS):
+    """Posteriors in evaluation mode.
+
+    Parameters
+    ----------
+    net : initialised skorch net
+    X : tensor of shape (n_rows, ...)
+        In the module's dtype, on its device.
+    n_classes : int
+
+    Returns
+    -------
+    Q : ndarray of shape (n_rows, n_classes), float64
+    """
+    net.module_.eval()
+    Q = np.empty((len(X), n_classes))
+    with torch.no_grad():
+        for start, stop in batch_bounds(len(X), batch_size) if len(X) else ():
+            output = forward(net, X[start:stop])
+            check_output(output, net.criterion_, n_classes)
+            Q[start:stop] = posteriors_of(net.criterion_, output).cpu().numpy()
+    return Q
+
+
+def client_posteriors(net, X, n_classes, *, passes, augment, mode, batch_size, stream):
+    """Posteriors of one client's rows as the relabelling sees them: a mean over passes.
+
+    Parameters
+    ----------
+    net : initialised skorch net
+        Holding the model; its buffers are the same afterwards.
+    X : tensor of shape (n_rows, ...)
+    n_classes : int
+    passes : int >= 1
+    augment : bool
+        Whether `fedrela_sk.nets.Augmentation` layers augment.
+    mode : {"eval", "train"}
+        Mode of all other layers. "train" visits the rows in shuffled batches of the training size, so that
+        BatchNorm uses the statistics of batches, as the released code does.
+    batch_size : int
+        Rows of a batch in mode "train".
+    stream : numpy.random.Generator
+        Orders the rows; torch's own generator is seeded by the caller.
+
+    Returns
+    -------
+    Q : ndarray of shape (n_rows, n_classes), float64
+    """
+    if mode == "eval" and not augment:
+        return posteriors(net, X, n_classes)  # every pass would be the same
+    total = np.zeros((len(X), n_classes))
+    with _modes(net.module_, train=mode == "train", augment=augment), torch.no_grad():
+        for _ in range(passes):
+            order = stream.permutation(len(X))
+            for start, stop in batch_bounds(len(X), batch_size, merge_single=True):
+                rows = order[start:stop]
+                output = forward(net, X[torch.from_numpy(rows)])
+                total[rows] += posteriors_of(net.criterion_, output).cpu().numpy()
+    return total / passes
+
+
+@contextmanager
+def _modes(module, *, train, augment):
+    """Set the modes of a module's layers; buffers (running statistics) come back as they were."""
+    kept = _tree.copy(tensors_of(module))
+    module.train(train)
+    for layer in module.modules():
+        if isinstance(layer, Augmentation):
+            layer.train(augment)
+    try:
+        yield
+    finally:
+        write_tensors(module, kept)
+        module.eval()

@@ -1,0 +1,53 @@
+"""What an engine is given: the data once, and one task per client and round."""
+
+from dataclasses import dataclass
+
+import torch
+
+from fedrela_sk._update import ClientSpec
+
+
+@dataclass(frozen=True)
+class LocalData:
+    """One tensor each for all clients; a client is an index array.
+
+    Attributes
+    ----------
+    X : tensor of shape (n_rows, ...)
+        In the module's dtype, on its device.
+    weights : tensor of shape (n_rows,) or None
+        Row weights in the module's dtype, None where all are one.
+    """
+
+    X: torch.Tensor
+    weights: torch.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class LocalTask:
+    """Local training of one client in one round.
+
+    Attributes
+    ----------
+    client : ClientSpec
+    rows : tensor of int64
+        Rows to train on, ascending.
+    y : tensor of shape (len(rows),), int64
+        Their current labels.
+    class_weights : tensor of shape (n_classes,) or None
+        Factor on the weight of a row by its current label.
+    weight : float
+        Weight in the aggregation.
+    params : dict of tensors
+        The model as this client receives it.
+    state : dict of tensors
+        What the client kept since it last took part.
+    """
+
+    client: ClientSpec
+    rows: torch.Tensor
+    y: torch.Tensor
+    class_weights: torch.Tensor | None
+    weight: float
+    params: dict
+    state: dict
