@@ -1,6 +1,8 @@
 """The one door to scikit-learn's private helpers: whatever moves there is mended here."""
 
 from sklearn.base import _fit_context
+from sklearn.metrics._scorer import _BaseScorer
+from sklearn.utils import _safe_indexing
 from sklearn.utils._metadata_requests import METHODS, UNUSED, _routing_enabled
 from sklearn.utils._param_validation import (
     HasMethods,
@@ -30,12 +32,14 @@ __all__ = [
     "Options",
     "StrOptions",
     "Tags",
+    "_BaseScorer",
     "_check_method_params",
     "_check_response_method",
     "_check_sample_weight",
     "_fit_context",
     "_num_samples",
     "_routing_enabled",
+    "_safe_indexing",
     "_safe_split",
     "get_tags",
     "validate_data",

@@ -2,6 +2,7 @@
 
 import logging
 from copy import deepcopy
+from numbers import Integral
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -142,7 +143,7 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         "refit": ["boolean"],
         "response_method": [StrOptions({"auto", "predict_proba", "decision_function"})],
         "calibrate": ["boolean"],
-        "n_jobs": ["Integral", None],
+        "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
 
@@ -342,7 +343,7 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return class_columns(getattr(model, method)(X), model.classes_, self.classes_, method)
 
     def _correct(self, first, relabeled):
-        statistics, target = self.relabeler_.statistics_, self.relabeler_.target
+        statistics, target = self.relabeler_._statistics(), self.relabeler_.target
         order = np.argsort(statistics.prior_weight, kind="stable")
         return recover_posteriors(
             lambda values, label: transition_row(values, label, statistics, target), order, first, relabeled
@@ -359,7 +360,7 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self.estimator_.feature_names_in_
 
     def get_metadata_routing(self):
-        """Metadata routing: `fit` sends metadata to ``estimator.fit`` and ``cv.split``; `sample_weight` is used here too.
+        """Metadata of `fit` goes to ``estimator.fit`` and ``cv.split``; `sample_weight` is used here as well.
 
         Returns
         -------

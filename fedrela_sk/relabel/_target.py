@@ -27,7 +27,7 @@ def check_labels(y):
     Raises
     ------
     LabelError
-        A label is missing, or labels cannot be sorted because their types differ.
+        There are no labels, one is missing, or labels cannot be sorted because their types differ.
     ValueError
         `y` is None, continuous, or has several columns (scikit-learn's own messages).
     """
@@ -35,6 +35,8 @@ def check_labels(y):
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
     values = _missing_refused(y)
     labels = _numbers_as_numbers(column_or_1d(values, warn=True))
+    if not len(labels):
+        raise LabelError("y holds 0 labels: there are no rows to fit. Check how the rows were selected.")
     _same_type(labels)
     check_classification_targets(labels)
     return labels, np.unique(labels)
@@ -53,7 +55,7 @@ def with_labels(y, changed, new):
     """
     if hasattr(y, "iloc"):
         copy, rows = y.copy(), np.flatnonzero(changed)
-        (copy.iloc if y.ndim == 1 else copy.iloc[:, 0].iloc)[rows] = new[rows]
+        copy.iloc[rows if y.ndim == 1 else (rows, 0)] = new[rows]
         return copy
     copy = np.array(y)
     copy.reshape(-1)[changed] = new[changed]
