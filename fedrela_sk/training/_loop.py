@@ -38,6 +38,9 @@ class Loop:
         self._notify = Notifier(net, self.settings.callbacks)
         self._trainable = {name: p for name, p in net.module_.named_parameters() if p.requires_grad}
         self._output_checked = False
+        self._optimizer = None
+        self._holds_state = False
+        self._options = []
 
     def train(self, round, tasks, server_state, lr_factor=1.0):
         """Updates of the clients of one round, in the order of `tasks`.
@@ -110,11 +113,24 @@ class Loop:
         return (f"client {task.client.key!r} has one row: BatchNorm in evaluation mode",)
 
     def _fresh_optimizer(self, lr_factor):
-        """A new optimiser of the net's kind; nothing is remembered from earlier rounds."""
-        self.net.initialize_optimizer()
-        for group in self.net.optimizer_.param_groups:
-            group["lr"] = group["lr"] * lr_factor
-        return self.net.optimizer_
+        """An optimiser of the net's kind that remembers nothing from earlier clients and rounds.
+
+        One optimiser is emptied and used again, which is much cheaper than a new one; kinds that hold
+        state from the start (Adagrad) are made anew.
+        """
+        if self._optimizer is None or self._holds_state:
+            self._optimizer = self.net.initialize_optimizer().optimizer_
+            self._holds_state = len(self._optimizer.state) > 0
+            self._options = [
+                {name: value for name, value in group.items() if name != "params"}
+                for group in self._optimizer.param_groups
+            ]
+        else:
+            self._optimizer.state.clear()
+        for group, options in zip(self._optimizer.param_groups, self._options, strict=True):
+            group.update(options)
+            group["lr"] = options["lr"] * lr_factor
+        return self._optimizer
 
     def _epochs(self, round, task, optimizer, state, server_state):
         """(mean loss over the rows seen, steps) of all local epochs."""
