@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
 
 from fedrela_sk._random import Purpose, integer_seed, numpy_stream, uniforms
 from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.report import RelabelingReport
-from fedrela_sk.training._net import _cuda_devices
+from fedrela_sk.training._generator import forked_generators, seed_generators
 from fedrela_sk.training._posteriors import client_posteriors
 
 POSTERIOR_DEFAULTS = {"passes": 1, "augment": False, "mode": "eval", "late": "next"}
@@ -82,7 +82,7 @@ def relabel_client(relabeler, net, X, y, classes, spec, round, seed, settings, b
         As `check_relabel_posteriors` returns it.
     batch_size : int
     weights : ndarray of shape (n_rows,) or None
-        Row weights, passed to `fit` as `sample_weight`.
+        Row weights, passed to `fit` as `sample_weight` where it takes any.
 
     Returns
     -------
@@ -90,8 +90,8 @@ def relabel_client(relabeler, net, X, y, classes, spec, round, seed, settings, b
     """
     where = f"Relabelling of client {spec.key!r} before round {round}"
     stream = numpy_stream(seed, Purpose.AUGMENT, round, spec.code)
-    with torch.random.fork_rng(devices=_cuda_devices(net)):
-        torch.manual_seed(integer_seed(seed, Purpose.AUGMENT, round, spec.code))
+    with forked_generators(net.device):
+        seed_generators(net.device, seed, Purpose.AUGMENT, round, spec.code)
         Q = client_posteriors(
             net,
             X,
@@ -108,7 +108,8 @@ def relabel_client(relabeler, net, X, y, classes, spec, round, seed, settings, b
     own = _own_copy(relabeler, classes, seed, round, spec)
     draws = uniforms(seed, Purpose.RELABEL, Q.shape, round, spec.code)
     try:
-        own.fit(Q, y) if weights is None else own.fit(Q, y, sample_weight=weights)
+        weighted = weights is not None and has_fit_parameter(own, "sample_weight")
+        own.fit(Q, y, sample_weight=weights) if weighted else own.fit(Q, y)
         answer = own.relabel(Q, y, uniforms=draws)
     except Exception as error:
         raise ClientError(f"{where} failed: {type(error).__name__}: {error}") from error

@@ -3,14 +3,15 @@
 import torch
 
 from fedrela_sk import _tree
-from fedrela_sk._random import Purpose, integer_seed
+from fedrela_sk._random import Purpose
 from fedrela_sk._update import ClientUpdate
 from fedrela_sk.algorithms import LocalRun
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
 from fedrela_sk.training._batches import batch_bounds, epoch_orders
 from fedrela_sk.training._callbacks import LocalTrainingStopped, Notifier
 from fedrela_sk.training._criterion import batch_loss, check_output
-from fedrela_sk.training._net import _cuda_devices, forward, read_settings, tensors_of, write_tensors
+from fedrela_sk.training._generator import forked_generators, seed_generators
+from fedrela_sk.training._net import forward, read_settings, tensors_of, write_tensors
 
 
 class Loop:
@@ -62,7 +63,7 @@ class Loop:
         ClientError
             Whatever went wrong, with client and round; `NotFiniteError` for a loss or an update.
         """
-        with torch.random.fork_rng(devices=_cuda_devices(self.net)):
+        with forked_generators(self.net.device):
             for task in tasks:
                 try:
                     yield self._train_client(round, task, server_state, lr_factor)
@@ -77,7 +78,7 @@ class Loop:
 
     def _train_client(self, round, task, server_state, lr_factor):
         module = self.net.module_
-        torch.manual_seed(integer_seed(self.seed, Purpose.MODULE, round, task.client.code))
+        seed_generators(self.net.device, self.seed, Purpose.MODULE, round, task.client.code)
         write_tensors(module, task.params)
         module.train()
         notes = self._freeze_batch_norm(task)

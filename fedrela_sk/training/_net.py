@@ -7,9 +7,10 @@ import torch
 from sklearn.base import clone
 from torch import nn
 
-from fedrela_sk._random import Purpose, integer_seed
+from fedrela_sk._random import Purpose
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.training._criterion import check_criterion
+from fedrela_sk.training._generator import forked_generators, seed_generators
 
 _BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
 # loader settings that say how rows are fetched, not which: they change nothing here
@@ -85,19 +86,14 @@ def build_net(estimator, X, y, n_classes, seed):
     """
     net = default_net(X.shape[1], n_classes) if estimator is None else clone(estimator)
     _check_net(net, estimator)
-    with torch.random.fork_rng(devices=_cuda_devices(net)):
-        torch.manual_seed(integer_seed(seed, Purpose.INIT))
+    with forked_generators(net.device):
+        seed_generators(net.device, seed, Purpose.INIT)
         net.initialize()
         for callback in user_callbacks(net):
             callback.on_train_begin(net, X=X, y=y)
     check_criterion(net.criterion_)
     net.classes_inferred_ = torch.arange(n_classes).numpy()
     return net
-
-
-def _cuda_devices(net):
-    """Devices whose generators a seeding would touch besides the CPU's."""
-    return [net.device] if str(net.device).startswith("cuda") else []
 
 
 def _check_net(net, given):
