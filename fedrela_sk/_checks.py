@@ -1,7 +1,7 @@
 """Checks at the public door: rows of posteriors or scores, labels against classes.
 
-Each `check_` function returns the cleaned value or raises an error that names what was got, where, and what
-to do. Nothing is repaired: no clipping, no renormalising, no filled gaps.
+Each `check_` function returns the cleaned value, or raises an error that names what was got, where, and what to
+do. Nothing is repaired: no clipping, no renormalising, no filled gaps.
 """
 
 import numpy as np
@@ -15,33 +15,10 @@ SUM_TOLERANCE_FLOAT64 = 1e-6
 # squares of larger scores would leave float64
 LARGEST_SCORE = 1e150
 
-_FEATURES_HINT = (
-    "Pass the output of `predict_proba` (apply softmax to logits first, or set input='score'). "
-    "If these are features: FedReLaSampler and RelabelingClassifier take features and make the posteriors themselves."
+_POSTERIORS_HINT = (
+    "Pass the output of `predict_proba`; for logits apply softmax first or set input='score'. If these are "
+    "features: FedReLaSampler and RelabelingClassifier take features and make the posteriors themselves."
 )
-
-
-def _two_dimensional(values):
-    """`values` as a 2-d floating array in its own precision; integers and objects become float64."""
-    values = check_array(values, dtype="numeric", ensure_all_finite=False)
-    return values if values.dtype.kind == "f" else values.astype(np.float64)
-
-
-def _check_finite(values, what):
-    # one pass without a temporary the size of the data: a sum is finite unless an entry is not, or it overflows
-    if np.isfinite(np.sum(values, dtype=np.float64)):
-        return
-    bad = np.argwhere(~np.isfinite(values))
-    if len(bad):
-        row, column = (int(k) for k in bad[0])
-        raise PosteriorError(
-            f"Row {row} of {what} holds {_spell(values[row, column])} in column {column}; every entry must be "
-            f"finite (no NaN, no inf). Find out why the model gave it, or leave the row out."
-        )
-
-
-def _spell(value):
-    return "NaN" if np.isnan(value) else f"{float(value):.6g}"
 
 
 def check_posteriors(posteriors):
@@ -55,33 +32,28 @@ def check_posteriors(posteriors):
     Returns
     -------
     posteriors : ndarray of shape (n_rows, n_classes), float64
-        The entries as they came, never renormalised.
+        The entries as they came, never renormalised; no copy where they were float64.
 
     Raises
     ------
     PosteriorError
-        A row holds NaN or infinity, an entry lies outside [-tol, 1 + tol], or a row misses the sum 1 by more than
-        tol: 1e-6 for float64 (and integers), 1e-4 for float32, 1e-2 for 16-bit floats.
+        A row holds NaN or infinity, an entry lies outside [-tol, 1 + tol], or a row misses the sum 1 by more
+        than tol: 1e-6 for float64 (and integers), 1e-4 for float32, 1e-2 for 16-bit floats.
     """
     given = _two_dimensional(posteriors)
     tolerance = SUM_TOLERANCE.get(given.dtype.itemsize, SUM_TOLERANCE_FLOAT64)
     posteriors = given.astype(np.float64, copy=False)
-    _check_finite(posteriors, "posteriors")
-    if posteriors.min() < -tolerance or posteriors.max() > 1 + tolerance:
-        outside = (posteriors < -tolerance) | (posteriors > 1 + tolerance)
-        row, column = (int(k) for k in np.argwhere(outside)[0])
-        raise PosteriorError(
-            f"Row {row} of posteriors holds {posteriors[row, column]:.6g} in column {column}, "
-            f"expected a probability in [0, 1]. {_FEATURES_HINT}"
-        )
+    _check_range(
+        posteriors, -tolerance, 1.0 + tolerance, "posteriors", "a probability in [0, 1]", _POSTERIORS_HINT
+    )
     if posteriors.shape[1] == 1:
         return np.hstack([1.0 - posteriors, posteriors])
-    sums = posteriors.sum(axis=1)
-    row = int(np.argmax(np.abs(sums - 1.0)))
-    if abs(sums[row] - 1.0) > tolerance:
+    error = np.abs(posteriors.sum(axis=1) - 1.0)
+    row = int(np.argmax(error))
+    if error[row] > tolerance:
         raise PosteriorError(
-            f"Row {row} of posteriors sums to {sums[row]:.6g}, expected 1 (up to {tolerance:g} for {given.dtype}). "
-            f"{_FEATURES_HINT}"
+            f"Row {row} of posteriors sums to {posteriors[row].sum():.6g}, expected 1 (up to {tolerance:g} for "
+            f"{given.dtype}). {_POSTERIORS_HINT}"
         )
     return posteriors
 
@@ -104,14 +76,36 @@ def check_scores(scores):
         An entry is not finite, or larger than 1e150 in size.
     """
     scores = _two_dimensional(scores).astype(np.float64, copy=False)
-    _check_finite(scores, "scores")
-    if max(scores.max(), -scores.min()) > LARGEST_SCORE:
-        row, column = (int(k) for k in np.argwhere(np.abs(scores) > LARGEST_SCORE)[0])
-        raise PosteriorError(
-            f"Row {row} of scores holds {scores[row, column]:.6g} in column {column}, expected at most "
-            f"{LARGEST_SCORE:g} in size. Divide the scores by a constant."
-        )
+    expected = f"at most {LARGEST_SCORE:g} in size"
+    _check_range(
+        scores, -LARGEST_SCORE, LARGEST_SCORE, "scores", expected, "Divide the scores by a constant."
+    )
     return np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
+
+
+def _two_dimensional(values):
+    """`values` as a 2-d array of floats in their own precision; everything else becomes float64."""
+    values = check_array(values, dtype="numeric", ensure_all_finite=False)
+    return values if values.dtype.kind == "f" else values.astype(np.float64)
+
+
+def _check_range(values, low, high, what, expected, hint):
+    if values.min() >= low and values.max() <= high:  # False for NaN
+        return
+    inside = np.isfinite(values)
+    if inside.all():
+        inside = (values >= low) & (values <= high)
+    else:
+        expected = "a finite number"
+        hint = "Look for what made the model or its features NaN or infinite; nothing is filled in here."
+    row, column = np.argwhere(~inside)[0].tolist()
+    raise PosteriorError(
+        f"Row {row} of {what} holds {_spell(values[row, column])} in column {column}, expected {expected}. {hint}"
+    )
+
+
+def _spell(value):
+    return "NaN" if np.isnan(value) else f"{value:.6g}"
 
 
 def check_labels(y, n_rows):
@@ -135,20 +129,26 @@ def check_labels(y, n_rows):
     """
     if y is None:
         raise LabelError(
-            "The labels are missing: this method requires y to be passed, but the target y is None."
+            "This method requires y to be passed, but the target y is None. Pass one label per row."
         )
     y = column_or_1d(y, warn=True)
     if len(y) != n_rows:
         raise LabelError(
-            f"Got {len(y)} labels for {n_rows} rows: inconsistent lengths. Pass exactly one label per row, "
-            "in the order of the rows."
+            f"Got {len(y)} labels for {n_rows} rows (inconsistent lengths). Pass one label per row, in their order."
         )
-    missing = y != y if y.dtype.kind in "fcO" else np.zeros(1, dtype=bool)
-    if np.any(missing):
+    missing = (
+        [row for row, label in enumerate(y.tolist()) if _is_missing(label)] if y.dtype.kind in "fcO" else []
+    )
+    if missing:
         raise LabelError(
-            f"Label {int(np.argmax(missing))} is {y[np.argmax(missing)]} (NaN); leave rows without a label out."
+            f"Label {missing[0]} is missing: got {y[missing[0]]} (NaN, NA or None). Leave rows without a label out."
         )
     return y
+
+
+def _is_missing(label):
+    # pandas.NA compares to neither True nor False; pandas need not be installed
+    return label is None or type(label).__name__ == "NAType" or label != label
 
 
 def check_classes(classes, n_columns):
@@ -158,7 +158,7 @@ def check_classes(classes, n_columns):
     ----------
     classes : array-like of shape (n_columns,)
     n_columns : int
-        Columns of posteriors, after one column was expanded to two.
+        Columns of posteriors, one column having become two.
 
     Returns
     -------
@@ -170,17 +170,16 @@ def check_classes(classes, n_columns):
         Duplicates, or another number of classes than columns.
     """
     classes = column_or_1d(np.asarray(classes))
-    seen = set()
-    doubled = [label for label in classes.tolist() if label in seen or seen.add(label)]
-    if doubled:
+    labels = classes.tolist()
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
         raise LabelError(
-            f"`classes` holds {doubled[0]!r} more than once: {classes.tolist()}. List each class once, "
-            "in the order of the columns."
+            f"`classes` holds {twice!r} more than once: {labels}. List each class once, in the order of the columns."
         )
-    if len(classes) != n_columns:
+    if len(labels) != n_columns:
         raise LabelError(
-            f"`classes` names {len(classes)} classes {classes.tolist()} but there are {n_columns} columns. "
-            "Pass one column per class, in the order of `classes`."
+            f"`classes` names {len(labels)} classes, {labels}, for {n_columns} columns. Pass one column per class, "
+            "in the order of `classes`."
         )
     return classes
 
@@ -189,7 +188,7 @@ def classes_from_labels(y, n_columns):
     """The class list when none was given.
 
     As many distinct labels as columns: the sorted labels. Otherwise the labels must be integers in
-    0..n_columns-1 with 0 among them, and the classes are 0..n_columns-1.
+    0..n_columns-1 with 0 among them, and these numbers are the classes.
 
     Parameters
     ----------
@@ -205,28 +204,24 @@ def classes_from_labels(y, n_columns):
     LabelError
         The labels do not say which column is whose.
     """
-    labels = _distinct(y)
-    if len(labels) == n_columns:
-        return labels
-    whole = labels.dtype.kind in "iu" or (labels.dtype.kind == "f" and np.all(labels == np.floor(labels)))
-    if whole and labels[0] == 0 and labels[-1] < n_columns:
-        dtype = np.promote_types(labels.dtype, np.min_scalar_type(n_columns - 1))
-        return np.arange(n_columns).astype(dtype)
-    raise LabelError(
-        f"Got {len(labels)} distinct labels {labels[:10].tolist()} for {n_columns} columns, and they are not integers "
-        f"in 0..{n_columns - 1} with 0 among them, so it is unknown which column belongs to which class. "
-        "Pass `classes`, the labels of all columns in their order."
-    )
-
-
-def _distinct(y):
     try:
-        return np.unique(y)
+        labels = np.unique(y)
     except TypeError as error:
         kinds = sorted({type(label).__name__ for label in y.tolist()})
         raise LabelError(
-            f"Labels of different kinds cannot be sorted, got {kinds}. Use labels of one kind, or pass `classes`."
+            f"Labels of several kinds have no order, got {kinds}. Pass `classes`, or labels of one kind."
         ) from error
+    if len(labels) == n_columns:
+        return labels
+    numbers = labels.dtype.kind in "iuf" and np.all(labels == np.floor(labels))
+    if numbers and labels[0] == 0 and labels[-1] < n_columns:
+        dtype = np.promote_types(labels.dtype, np.min_scalar_type(n_columns - 1))
+        return np.arange(n_columns).astype(dtype)
+    raise LabelError(
+        f"Got {len(labels)} distinct labels, {labels[:10].tolist()}, for {n_columns} columns, and they are not "
+        f"integers in 0..{n_columns - 1} with 0 among them, so nothing says which column is whose. "
+        "Pass `classes`: the labels of all columns, in their order."
+    )
 
 
 def encode_labels(y, classes):
@@ -249,14 +244,29 @@ def encode_labels(y, classes):
     position = {label: code for code, label in enumerate(classes.tolist())}
     try:
         labels, inverse = np.unique(y, return_inverse=True)
-        found = [position.get(label, -1) for label in labels.tolist()]
-        codes = np.array(found, dtype=np.intp)[inverse]
-    except TypeError:  # labels that cannot be sorted can still be looked up
-        codes = np.array([position.get(label, -1) for label in y.tolist()], dtype=np.intp)
-    if np.any(codes < 0):
-        row = int(np.argmax(codes < 0))
+    except TypeError:  # labels without an order can be looked up all the same
+        labels, inverse = y, np.arange(len(y))
+    codes = np.array([position.get(label, -1) for label in labels.tolist()], dtype=np.intp)[inverse]
+    if codes.min() < 0:
+        row = int(np.argmin(codes))
         raise LabelError(
-            f"Label {y[row]!r} in row {row} is not among the {len(classes)} classes {classes[:10].tolist()}. "
-            "Pass `classes` with every label that occurs, one per column."
+            f"Label {y[[row]].tolist()[0]!r} of row {row} is not among the {len(classes)} classes "
+            f"{classes[:10].tolist()}. Pass `classes` with every label that occurs, one per column."
         )
     return codes
+
+
+def label_dtype(y, classes):
+    """A dtype that holds every class: that of `y` itself where it can.
+
+    Parameters
+    ----------
+    y, classes : ndarray
+
+    Returns
+    -------
+    dtype : numpy.dtype
+    """
+    if y.dtype.kind == "O" or (y.dtype.kind not in "US" and np.array_equal(classes.astype(y.dtype), classes)):
+        return y.dtype
+    return np.promote_types(y.dtype, classes.dtype)

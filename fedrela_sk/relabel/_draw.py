@@ -1,9 +1,42 @@
-"""Drawing new labels from rho and given uniforms: step 6 of the method, both rules.
+"""New labels from rho and given uniforms: step 6 of the method, by either rule.
 
-A target names how the new label follows from the draws, and `_expectation` holds the closed form of each.
+A rule (`target`) says which class a row takes once draws have succeeded; `_expectation` holds its closed form.
 """
 
 import numpy as np
+
+
+def check_uniforms(uniforms, shape):
+    """Uniform draws in [0, 1), one per row and class.
+
+    Parameters
+    ----------
+    uniforms : array-like
+    shape : (int, int)
+        Rows and classes.
+
+    Returns
+    -------
+    uniforms : ndarray of shape `shape`, float64
+
+    Raises
+    ------
+    ValueError
+        Another shape, or an entry outside [0, 1).
+    """
+    uniforms = np.asarray(uniforms, dtype=np.float64)
+    if uniforms.shape != shape:
+        raise ValueError(
+            f"uniforms have shape {uniforms.shape}, expected {shape}: pass one per row and class, used or not."
+        )
+    outside = ~((uniforms >= 0) & (uniforms < 1))
+    if outside.any():
+        row, column = np.argwhere(outside)[0].tolist()
+        raise ValueError(
+            f"Row {row} of uniforms holds {uniforms[row, column]} for class {column}, expected a number in [0, 1). "
+            "Draw them with numpy.random.Generator.random."
+        )
+    return uniforms
 
 
 def draw(found, uniforms, target):
@@ -15,30 +48,29 @@ def draw(found, uniforms, target):
     uniforms : ndarray of shape (n_rows, n_classes), in [0, 1)
         One per row and class. A candidate succeeds where its uniform lies below its rho.
     target : {"argmax", "argmax_of_successes"}
-        A row with a success takes the class of largest rho, or of largest rho among its successes; ties go to
-        the lower class index.
+        A key of `TARGETS`.
 
     Returns
     -------
-    chosen : ndarray of int
-        Positions in `found`, one per changed row, rows ascending.
+    taken : Candidates
+        One per changed row, rows ascending.
     """
     success = uniforms[found.row, found.column] < found.rho
-    return TARGETS[target](found, success)
+    taken = TARGETS[target](found, success)
+    return taken[np.argsort(taken.row)]
 
 
 def argmax(found, success):
-    """The paper: once any draw succeeds, the class of largest rho."""
-    starts = found.starts
-    if not len(starts):
-        return starts
-    return starts[np.logical_or.reduceat(success, starts)]
+    """The paper: once any draw of a row succeeds, the class of largest rho; ties go to the lower class."""
+    if not np.any(success):
+        return found[success]
+    return found[found.best()[np.logical_or.reduceat(success, found.starts)]]
 
 
 def argmax_of_successes(found, success):
     """The released code: the class of largest rho among those whose draw succeeded."""
-    lucky = np.flatnonzero(success)
-    return lucky[np.diff(found.row[lucky], prepend=-1) > 0]
+    lucky = found[success]
+    return lucky[lucky.best()]
 
 
 TARGETS = {"argmax": argmax, "argmax_of_successes": argmax_of_successes}

@@ -6,9 +6,8 @@ With ``T_l[j] = P(new label = j | label l)`` under the draw rule, the posterior 
 
 import numpy as np
 
-from fedrela_sk.relabel._normalization import standardize
-from fedrela_sk.relabel._priors import rarity_gain
 from fedrela_sk.relabel._rho import candidates_of_label
+from fedrela_sk.relabel._zscore import standardize
 
 # rho never exceeds this in the closed form, so that no posterior is moved entirely and order is kept
 RHO_CAP = 1.0 - 1e-6
@@ -16,25 +15,27 @@ RHO_CAP = 1.0 - 1e-6
 BLOCK = 2**18
 
 
-def expected_posteriors(values, posteriors, statistics, target):
+def expected_posteriors(posteriors, statistics, target, values=None):
     """Posteriors of the new label.
 
     Parameters
     ----------
-    values : ndarray of shape (n_rows, n_classes), float64
-        Posteriors or scores: what the z-scores are made of.
     posteriors : ndarray of shape (n_rows, n_classes), float64
         What is mixed.
     statistics : Statistics
     target : {"argmax", "argmax_of_successes"}
+        A key of `EXPECTATIONS`.
+    values : ndarray of shape (n_rows, n_classes), float64, or None
+        What the z-scores are made of; None means the posteriors.
 
     Returns
     -------
     mixed : ndarray of shape (n_rows, n_classes), float64
-        Rows sum to what they summed to before.
+        Rows keep their sums. Memory beyond it is that of a block of rows.
     """
     if posteriors.shape[1] == 2:
-        return _two_classes(values, posteriors, statistics)
+        return _two_classes(posteriors, statistics, values)
+    values = posteriors if values is None else values
     mixed = np.zeros(posteriors.shape)
     step = max(1, BLOCK // posteriors.shape[1])
     for start in range(0, len(posteriors), step):
@@ -46,89 +47,86 @@ def expected_posteriors(values, posteriors, statistics, target):
 def _mix(values, posteriors, statistics, expectation, mixed):
     """Add ``q_l T_l`` of every label l to `mixed`, label by label."""
     for label in range(posteriors.shape[1]):
-        share = posteriors[:, label]
+        share = posteriors[:, label].copy()
         found = candidates_of_label(values, label, statistics)
-        starts = found.starts
-        rows = found.row[starts]
-        entry, probability, keep = expectation(found, starts)
-        kept = share.copy()
-        kept[rows] *= keep
-        mixed[:, label] += kept
-        mixed[found.row[entry], found.column[entry]] += share[found.row[entry]] * probability
+        if len(found.row):
+            entry, probability, keep = expectation(found)
+            mixed[found.row[entry], found.column[entry]] += share[found.row[entry]] * probability
+            share[found.row[found.starts]] *= keep
+        mixed[:, label] += share
 
 
-def argmax_expectation(found, starts):
+def argmax_expectation(found):
     """All that leaves goes to the class of largest rho, with probability ``1 - prod(1 - rho)``.
+
+    Parameters
+    ----------
+    found : Candidates
+        At least one.
 
     Returns
     -------
     entry : ndarray of int
-        Positions in `found`.
+        Positions in `found`: targets that are taken at all.
     probability : ndarray of float64
-        Of moving to the entry's column.
-    keep : ndarray of shape (n_starts,), float64
-        Probability of keeping the label.
+        Of taking them.
+    keep : ndarray of float64
+        Probability of keeping the label, one per row that has candidates.
     """
-    stay = 1.0 - np.minimum(found.rho, RHO_CAP)
-    keep = np.multiply.reduceat(stay, starts) if len(starts) else np.empty(0)
-    return starts, 1.0 - keep, keep
+    keep = np.multiply.reduceat(1.0 - np.minimum(found.rho, RHO_CAP), found.starts)
+    return found.best(), 1.0 - keep, keep
 
 
-def argmax_of_successes_expectation(found, starts):
-    """Class j is taken with ``rho_j prod(1 - rho_c)`` over the classes c of larger rho (ties: lower index first).
+def argmax_of_successes_expectation(found):
+    """Class j with ``rho_j prod(1 - rho_c)`` over the classes c of larger rho, ties in the order of the classes.
 
-    Returns
-    -------
-    entry, probability, keep
-        As in `argmax_expectation`.
+    Parameters and returns are those of `argmax_expectation`.
     """
-    rho = np.minimum(found.rho, RHO_CAP)
-    lengths = np.diff(starts, append=len(rho))
+    starts = found.starts
+    lengths = np.diff(starts, append=len(found.row))
     line = np.repeat(np.arange(len(starts)), lengths)
-    rank = np.arange(len(rho)) - np.repeat(starts, lengths)
-    # one line per row: entry k holds the probability that the first k draws fail
-    fail = np.ones((len(starts), lengths.max(initial=0) + 1))
-    fail[line, rank + 1] = 1.0 - rho
-    np.cumprod(fail, axis=1, out=fail)
-    return np.arange(len(rho)), rho * fail[line, rank], fail[:, -1]
+    place = np.arange(len(found.row)) - np.repeat(starts, lengths)
+    # one line per row; what is left of a line keeps rho = 0 and sorts to its end
+    rho = np.zeros((len(starts), lengths.max()))
+    rho[line, place] = found.rho
+    order = np.argsort(-rho, axis=1, kind="stable")
+    rho = np.minimum(np.take_along_axis(rho, order, axis=1), RHO_CAP)
+    fail = np.cumprod(1.0 - rho, axis=1)
+    probability = np.empty_like(rho)
+    np.put_along_axis(probability, order, rho * np.hstack([np.ones((len(starts), 1)), fail])[:, :-1], axis=1)
+    return np.arange(len(found.row)), probability[line, place], fail[:, -1]
 
 
 EXPECTATIONS = {"argmax": argmax_expectation, "argmax_of_successes": argmax_of_successes_expectation}
 
 
-def _two_classes(values, posteriors, statistics):
+def _two_classes(posteriors, statistics, values):
     """The same for two classes, as a map of P(class 1) alone that never decreases, rounding included.
 
     Only the rarer class j is a target, with a probability r that increases in its own column, so that
-    ``q~_j = 1 - (1 - q_j)(1 - r)``: a chain of operations that keep order when rounded. Where r = 0 the row is
-    returned as it is.
+    ``q~_j = 1 - (1 - q_j)(1 - r)``: a chain of operations each of which keeps order when rounded. Where r is 0
+    the row is returned as it is.
     """
     rarer = int(np.argmax(statistics.prior_weight))
     other = 1 - rarer
-    gain = rarity_gain(statistics.prior_weight, other)[rarer]
-    if gain == 0:
-        return posteriors.copy()
-    evidence = values[:, rarer]
-    if values is posteriors and rarer == 0:
-        evidence = 1.0 - posteriors[:, 1]  # in low precision column 0 is not a function of P(class 1)
-    r = np.minimum(_rising_strength(evidence, other, rarer, statistics) * gain, RHO_CAP)
+    evidence = posteriors[:, 1] if values is None else values[:, rarer]
+    if values is None and rarer == 0:
+        evidence = 1.0 - evidence  # in low precision column 0 is not a function of P(class 1)
+    r = _strength(evidence, other, rarer, statistics)
+    moved = np.flatnonzero(r)
     mixed = posteriors.copy()
-    moved = r > 0
-    q, r = posteriors[moved], r[moved]
-    mixed[moved, rarer] = np.maximum(q[:, rarer], 1.0 - (1.0 - q[:, rarer]) * (1.0 - r))
-    mixed[moved, other] = np.where(q[:, other] > 0, q[:, other] * (1.0 - r), q[:, other])
+    stay, q, rest = 1.0 - r[moved], posteriors[moved, rarer], posteriors[moved, other]
+    mixed[moved, rarer] = np.maximum(q, 1.0 - (1.0 - q) * stay)
+    mixed[moved, other] = np.where(rest > 0, rest * stay, rest)
     return mixed
 
 
-def _rising_strength(evidence, label, column, statistics):
-    rule, t = statistics.normalization, statistics.threshold[column]
-    z = standardize(
-        evidence[:, np.newaxis],
-        statistics.mean[label, [column]],
-        statistics.scale[label, [column]],
-        rule.unit,
-    )[:, 0]
-    above = z > t
+def _strength(evidence, label, target, statistics):
+    """Capped rho from one label to one target, never decreasing in the evidence."""
+    rule, t = statistics.normalization, statistics.threshold[target]
+    mean, scale = statistics.mean[label, [target]], statistics.scale[label, [target]]
+    z = standardize(evidence[:, np.newaxis], mean, scale, rule.unit)[:, 0]
     r = np.zeros(len(z))
-    r[above] = rule.rising(z[above], t)
+    above = z > t
+    r[above] = np.minimum(rule.rising(z[above], t) * statistics.gain[label, target], RHO_CAP)
     return r

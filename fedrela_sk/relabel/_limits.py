@@ -8,39 +8,39 @@ import numpy as np
 ROUNDING = 1e-9
 
 
-def limit_changes(row, old, new, rho, counts, min_remaining=0, max_ratio=None):
+def limit_changes(drawn, codes, n_classes, min_remaining=0, max_ratio=None):
     """Which of the drawn changes are made.
 
-    The changes are taken in order of falling rho, then rising row; each is made if its own class still has more
-    than `min_remaining` of its original rows and its target class still has room.
+    The changes are taken in order of falling rho, then rising row; each is made if its own class still has
+    more than `min_remaining` of its original rows and its target class still has room.
 
     Parameters
     ----------
-    row, old, new : ndarray of shape (n_changes,), int
-        Row, its own class and its target class.
-    rho : ndarray of shape (n_changes,)
-        Of the target class.
-    counts : ndarray of shape (n_classes,), int
-        Rows of each class at this client, before any change.
+    drawn : Candidates
+        One per row that would change.
+    codes : ndarray of shape (n_rows,), int
+        Own class of every row of this client, changed or not.
+    n_classes : int
     min_remaining : int
         Original rows that stay in every class; 0 is no floor.
     max_ratio : float or None
-        At most ``ceil(max_ratio * max(1, counts[j]))`` rows enter class j; None is no limit.
+        At most ``ceil(max_ratio * max(1, rows of class j))`` rows enter class j; None is no limit.
 
     Returns
     -------
-    made : ndarray of shape (n_changes,), bool
+    made : ndarray of shape (n_drawn,), bool
     """
-    made = np.ones(len(row), dtype=bool)
+    made = np.ones(len(drawn.row), dtype=bool)
     if min_remaining == 0 and max_ratio is None:
         return made
-    may_leave = np.maximum(counts - min_remaining, 0).tolist()
+    counts = np.bincount(codes, minlength=n_classes)
+    may_leave = (counts - min_remaining).tolist()
     room = [_room(count, max_ratio) for count in counts.tolist()]
-    for k in np.lexsort((row, -rho)).tolist():
-        source, target = old[k], new[k]
-        made[k] = may_leave[source] > 0 and room[target] > 0
-        may_leave[source] -= made[k]
-        room[target] -= made[k]
+    source, target = codes[drawn.row].tolist(), drawn.column.tolist()
+    for k in np.lexsort((drawn.row, -drawn.rho)).tolist():
+        made[k] = may_leave[source[k]] > 0 and room[target[k]] > 0
+        may_leave[source[k]] -= int(made[k])
+        room[target[k]] -= int(made[k])
     return made
 
 

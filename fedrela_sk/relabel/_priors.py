@@ -1,13 +1,13 @@
-"""Local class counts to prior weights: how much rarer than another class a class is at this client."""
+"""Local class counts to prior weights: how much rarer one class is than another at this client."""
 
 import numpy as np
 
-# weighted counts that differ by less than this share of the largest are equal: it is rounding of the sums
+# counts that differ by less than this share of the largest are equal: it is rounding of summed weights
 EQUAL_COUNTS = 1e-9
 
 
 def rows_by_label(codes):
-    """The rows of every label that occurs, labels and rows ascending.
+    """The rows of every label that occurs.
 
     Parameters
     ----------
@@ -17,9 +17,11 @@ def rows_by_label(codes):
     Returns
     -------
     groups : list of (int, ndarray of int)
-        Label and its rows.
+        Label and its rows; labels ascending, rows ascending.
     """
-    order = np.argsort(codes, kind="stable")
+    # NumPy sorts small integers in linear time
+    narrow = codes.astype(np.uint16) if codes.max(initial=0) < 2**16 else codes
+    order = np.argsort(narrow, kind="stable")
     labels, starts = np.unique(codes[order], return_index=True)
     return list(zip(labels.tolist(), np.split(order, starts[1:]), strict=True))
 
@@ -43,8 +45,8 @@ def class_counts(codes, n_classes, weights=None):
 def prior_weights(counts):
     """``v = 1 - minmax(counts)``: 1 for the rarest class of this client, 0 for the most frequent.
 
-    Absent classes count 0 and so are the rarest. Where all counts are equal v is 1 for every class, so no class
-    is rarer than another and nothing is relabelled (the paper leaves 0/0 open; this is the released code's value).
+    Absent classes count 0 and so are the rarest. Where all counts are equal the paper's minmax is 0/0; v is
+    then 1 for every class, as in the released code: no class is rarer than another, nothing is relabelled.
 
     Parameters
     ----------
@@ -57,7 +59,7 @@ def prior_weights(counts):
 
     References
     ----------
-    FedReLa (arXiv 2606.26037), equations 5 and 6.
+    FedReLa (arXiv 2606.26037), prior weights of section 3.1.
     """
     low, high = counts.min(), counts.max()
     if high - low <= EQUAL_COUNTS * high:
@@ -65,12 +67,17 @@ def prior_weights(counts):
     return 1.0 - (counts - low) / (high - low)
 
 
-def rarity_gain(v, label):
-    """``w_label[j] = max(v[j] - v[label], 0)``: how much rarer class j is than class `label`.
+def rarity_gains(v):
+    """``w_l[j] = max(v[j] - v[l], 0)``: how much rarer class j is than the own class l.
+
+    Parameters
+    ----------
+    v : ndarray of shape (n_classes,)
+        Prior weights.
 
     Returns
     -------
-    w : ndarray of shape (n_classes,), float64, in [0, 1]
-        0 for `label` itself and for every class that is no rarer.
+    w : ndarray of shape (n_classes, n_classes), float64, in [0, 1]
+        Row: own class; 0 on the diagonal and for every class that is no rarer.
     """
-    return np.maximum(v - v[label], 0.0)
+    return np.maximum(v[np.newaxis, :] - v[:, np.newaxis], 0.0)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from fedrela_sk._checks import (
@@ -15,28 +16,150 @@ from fedrela_sk._checks import (
     check_scores,
     classes_from_labels,
     encode_labels,
+    label_dtype,
 )
 from fedrela_sk._random import Purpose, seed_from
-from fedrela_sk._random import uniforms as uniform_draws
+from fedrela_sk._random import uniforms as stream_of_uniforms
 from fedrela_sk._sklearn import Interval, StrOptions, _check_sample_weight, _fit_context, validate_data
-from fedrela_sk.relabel._draw import TARGETS, draw
+from fedrela_sk.relabel._draw import TARGETS, check_uniforms, draw
 from fedrela_sk.relabel._expectation import expected_posteriors
 from fedrela_sk.relabel._limits import limit_changes
 from fedrela_sk.relabel._normalization import NORMALIZATIONS
 from fedrela_sk.relabel._report import RelabelReport
-from fedrela_sk.relabel._rho import Statistics, candidates, dense, fit_statistics
+from fedrela_sk.relabel._rho import Statistics, candidates, fit_statistics
 from fedrela_sk.relabel._threshold import THRESHOLDS
 
-_INPUTS = {"posterior": check_posteriors, "score": check_scores}
+INPUTS = {"posterior": check_posteriors, "score": check_scores}
 
 
 class FedReLaRelabeler(TransformerMixin, BaseEstimator):
-    """Relabel rows that lie deep in a locally rarer class."""
+    """Relabel a few rows that lie deep in a class that is rarer at this client.
+
+    It works on posteriors, not on features: `fit` takes the class probabilities that a model gives to labelled
+    rows. A row with label l is compared, column by column, with the other rows of label l; where its z-score
+    in the column of a rarer class j exceeds that column's threshold t over all rows, it may become a j, with
+    probability ``rho = tanh(z - t) * w``, w being the gain in rarity from l to j.
+
+    - `relabel` draws new labels, `report` says which rows changed and why;
+    - `relabel_proba` gives rho itself;
+    - `transform` needs no labels: it returns the posterior of the label that a row would have after relabelling,
+      in closed form. It holds as far as the posteriors are calibrated on the rows given to `fit`. For two classes
+      it is an increasing map of P(y = 1), that is, the same as moving the decision threshold.
+
+    To relabel rows of features inside a pipeline use `FedReLaSampler` or `RelabelingClassifier`.
+
+    Parameters
+    ----------
+    tau : float in [0, 1], default=0.05
+        Share of rows above the threshold, per column. 0 relabels nothing. Not a percentage.
+    classes : array-like of shape (n_classes,), default=None
+        Labels of the columns, in their order. None: as many distinct labels as columns are the sorted labels;
+        otherwise labels must be integers in 0..n_classes-1 with 0 among them. More columns than labels present
+        is normal: a client lacks classes, and those are the most wanted targets.
+    input : {"posterior", "score"}, default="posterior"
+        "posterior": rows are probabilities; they are checked, never renormalised. "score": any finite scores,
+        such as logits; z-scores use them as they are, `transform` mixes their softmax, and so does
+        ``normalization="none"``. One column p stands for (1 - p, p), a score s for (-s, s).
+    normalization : {"zscore_tanh", "minmax", "none"}, default="zscore_tanh"
+        How a value is compared inside its own class. "minmax": ``m = (q - min) / (max - min)``, ``rho = m * w``
+        where m exceeds its threshold. "none": ``rho = q * w``, without threshold.
+    ddof : int, default=1
+        The divisor of the spread is the number of rows less `ddof`. A class with no more rows than that has z = 0.
+    min_scale : float, default=0
+        Floor on spreads. It switches relabelling off where posteriors hardly differ, as they do for a class that
+        the model strongly underestimates.
+    threshold : {"quantile", "order_statistic"}, default="quantile"
+        The (1 - tau)-quantile with linear interpolation, or the (m + 1)-th largest value with
+        ``m = floor(tau * n_rows)``: at most m rows per column, none at a client with fewer than 1 / tau rows.
+    target : {"argmax", "argmax_of_successes"}, default="argmax"
+        The new label once draws have succeeded: the class of largest rho among all classes, or among those whose
+        own draw succeeded. Ties go to the first class.
+    min_remaining : int, default=0
+        Original rows that stay in each class. Changes of highest rho are kept, then those of earlier rows.
+        It acts in `relabel` alone.
+    max_ratio : float or None, default=None
+        At most ``ceil(max_ratio * max(1, rows of the target class))`` rows are relabelled into a class; chosen
+        likewise, and in `relabel` alone.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the uniforms of `relabel`: one per row and class, used or not. The same integer gives the same
+        labels at every call.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the columns.
+    class_count_ : ndarray of shape (n_classes,)
+        Rows, or summed weights, per class; 0 for an absent class.
+    prior_weight_ : ndarray of shape (n_classes,)
+        ``v = 1 - minmax(class_count_)``: 1 for the rarest class, 0 for the most frequent; 1 for all where all
+        counts are equal. ``w = max(v[j] - v[l], 0)``.
+    mean_, scale_ : ndarray of shape (n_classes, n_classes)
+        Centre and spread of column j (second index) over the rows of class l (first index): mean and standard
+        deviation, or minimum and range, or 0 and 1. A scale of 0 means that z is 0 for every row: all values
+        were equal, or the class had no more rows than `ddof`. An absent class has mean NaN and scale 0.
+    threshold_ : ndarray of shape (n_classes,)
+        Threshold of every column; +inf where nothing is relabelled into the class; 0 with "none".
+    n_features_in_ : int
+        Columns seen in `fit`: the number of classes, or 1.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if they were all strings.
+
+    See Also
+    --------
+    FedReLaSampler : Relabels rows of features, for imbalanced-learn's pipelines.
+    RelabelingClassifier : Trains a classifier on relabelled rows.
+
+    Notes
+    -----
+    The paper's text and the code released with it differ. The defaults follow the paper:
+
+    ================  ===================================  =====================================
+    parameter         paper                                released code
+    ================  ===================================  =====================================
+    tau               0.03 to 0.05                         0.05 (its flag is a percentage: 5)
+    normalization     "zscore_tanh"                        "zscore_tanh"
+    ddof              1                                    0
+    min_scale         0                                    1e-6
+    threshold         "quantile" (interpolation not said)  "order_statistic"
+    target            "argmax"                             "argmax_of_successes"
+    min_remaining     0                                    0
+    max_ratio         None                                 None
+    ================  ===================================  =====================================
+
+    Corner cases, the same for both: all counts equal, nothing is relabelled. One class present: it is the most
+    frequent, and its rows may become any absent class. Equal values within (own class, column), one row
+    included: z is 0 there. tau = 1: the threshold is the smallest z. Rows of weight 0 are left out of `fit`.
+
+    In `transform` rho is capped at 1 - 1e-6, order and argmax being taken before, so that two classes keep
+    their order: the result never decreases in P(y = 1), and increases where neighbours differ by over 1e-9.
+
+    References
+    ----------
+    "FedReLa" (ICML 2026), arXiv 2606.26037, equations 2 to 8, Algorithm 1 and section 3.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedrela_sk import FedReLaRelabeler
+    >>> Q = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.3, 0.7], [0.2, 0.8]])
+    >>> y = np.array([0, 0, 0, 0, 1])
+    >>> relabeler = FedReLaRelabeler(tau=0.3, random_state=0).fit(Q, y)
+    >>> relabeler.relabel_proba(Q, y).round(3)
+    array([[0.   , 0.   ],
+           [0.   , 0.   ],
+           [0.   , 0.   ],
+           [0.   , 0.895],
+           [0.   , 0.   ]])
+    >>> relabeler.relabel(Q, y)
+    array([0, 0, 0, 1, 1])
+    >>> relabeler.report().row
+    array([3])
+    """
 
     _parameter_constraints: dict = {
         "tau": [Interval(Real, 0, 1, closed="both")],
         "classes": ["array-like", None],
-        "input": [StrOptions(set(_INPUTS))],
+        "input": [StrOptions(set(INPUTS))],
         "normalization": [StrOptions(set(NORMALIZATIONS))],
         "ddof": [Interval(Integral, 0, None, closed="left")],
         "min_scale": [Interval(Real, 0, None, closed="left")],
@@ -46,6 +169,10 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         "max_ratio": [Interval(Real, 0, None, closed="left"), None],
         "random_state": ["random_state"],
     }
+
+    # the first argument holds posteriors, not metadata
+    __metadata_request__fit = {"Q": UNUSED}
+    __metadata_request__transform = {"Q": UNUSED}
 
     def __init__(
         self,
@@ -76,7 +203,28 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, Q, y, sample_weight=None):
-        """Learn local counts, means, spreads and thresholds."""
+        """Learn counts, means, spreads and thresholds of one client's rows.
+
+        Parameters
+        ----------
+        Q : array-like of shape (n_rows, n_classes) or (n_rows, 1)
+            Posteriors or scores.
+        y : array-like of shape (n_rows,)
+            Labels.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Repetitions of the rows, in counts, means, spreads and thresholds: an integer weight equals repeated
+            rows, rows of weight 0 are left out. Other weights: see `threshold_` in the user guide.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            `PosteriorError` where rows are no posteriors, `LabelError` where labels do not fit the columns;
+            both are ValueErrors that name the row and the value.
+        """
         values = self._check_rows(Q, reset=True)
         y = check_labels(y, len(values))
         weights = None
@@ -85,7 +233,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
             counted = weights > 0
             if not counted.any():
                 raise ValueError(
-                    "All sample weights are 0: no row counts. Give at least one row a positive weight."
+                    f"All {len(weights)} sample weights are 0. Give at least one row a positive weight."
                 )
             values, y, weights = values[counted], y[counted], weights[counted]
         n_classes = values.shape[1]
@@ -112,80 +260,145 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, Q):
-        """Posteriors of the new label."""
+        """Posteriors of the label a row would have after relabelling: ``sum_l q_l T_l[j]``.
+
+        Parameters
+        ----------
+        Q : array-like of shape (n_rows, n_classes) or (n_rows, 1)
+            Posteriors or scores, of rows seen in `fit` or new ones.
+
+        Returns
+        -------
+        mixed : ndarray of shape (n_rows, n_classes), float64
+            Rows sum to one. Memory is a small multiple of its size.
+        """
         check_is_fitted(self)
         values = self._check_rows(Q, reset=False)
-        posteriors = values if self.input == "posterior" else softmax(values, axis=1)
-        compared = posteriors if self.normalization == "none" else values
-        return expected_posteriors(compared, posteriors, self._statistics(), self.target)
+        posteriors = self._posteriors(values)
+        compared = None if posteriors is values else values
+        return expected_posteriors(posteriors, self._statistics(), self.target, compared)
+
+    def fit_transform(self, Q, y, sample_weight=None):
+        """``fit(Q, y, sample_weight).transform(Q)``.
+
+        Parameters
+        ----------
+        Q, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        mixed : ndarray of shape (n_rows, n_classes), float64
+        """
+        return self.fit(Q, y, sample_weight=sample_weight).transform(Q)
 
     def relabel_proba(self, Q, y):
-        """rho of every row and class."""
+        """rho (equation 8): the probability with which the draw of each class succeeds.
+
+        Parameters
+        ----------
+        Q : array-like of shape (n_rows, n_classes) or (n_rows, 1)
+        y : array-like of shape (n_rows,)
+            Labels, each one among `classes_`.
+
+        Returns
+        -------
+        rho : ndarray of shape (n_rows, n_classes), float64, in [0, 1]
+            0 for the own class and for every class that is no rarer.
+        """
         check_is_fitted(self)
         values, _, codes = self._check_rows_and_labels(Q, y)
-        return dense(candidates(self._values(values), codes, self._statistics()), values.shape)
+        return candidates(values, codes, self._statistics()).dense(values.shape)
 
     def relabel(self, Q, y, uniforms=None):
-        """Draw new labels."""
+        """Draw new labels, with the statistics learned in `fit`.
+
+        Parameters
+        ----------
+        Q : array-like of shape (n_rows, n_classes) or (n_rows, 1)
+        y : array-like of shape (n_rows,)
+            Labels, each one among `classes_`. They are not changed.
+        uniforms : array-like of shape (n_rows, n_classes), in [0, 1), default=None
+            The draw of class j succeeds where its uniform lies below rho. None: from `random_state`.
+
+        Returns
+        -------
+        y_new : ndarray of shape (n_rows,)
+            Of the dtype of `y`, made wider if it cannot hold every class.
+        """
         check_is_fitted(self)
         values, y, codes = self._check_rows_and_labels(Q, y)
-        uniforms = self._check_uniforms(uniforms, values.shape)
-        found = candidates(self._values(values), codes, self._statistics())
-        chosen = draw(found, uniforms, self.target)
-        row, new = found.row[chosen], found.column[chosen]
-        counts = np.bincount(codes, minlength=values.shape[1])
-        made = limit_changes(
-            row, codes[row], new, found.rho[chosen], counts, self.min_remaining, self.max_ratio
-        )
-        row, new, chosen = row[made], new[made], chosen[made]
-        y_new = y.astype(self._label_dtype(y))
-        y_new[row] = self.classes_[new]
-        posteriors = values[row] if self.input == "posterior" else softmax(values[row], axis=1)
+        if uniforms is None:
+            uniforms = stream_of_uniforms(seed_from(self.random_state), Purpose.RELABEL, values.shape)
+        uniforms = check_uniforms(uniforms, values.shape)
+        taken = draw(candidates(values, codes, self._statistics()), uniforms, self.target)
+        taken = taken[limit_changes(taken, codes, values.shape[1], self.min_remaining, self.max_ratio)]
+        y_new = y.astype(label_dtype(y, self.classes_))
+        y_new[taken.row] = self.classes_[taken.column]
         self._report = RelabelReport(
-            row=row,
-            old=y[row],
-            new=y_new[row],
-            posterior=posteriors[np.arange(len(row)), new],
-            z=found.z[chosen],
-            threshold=self.threshold_[new],
-            rho=found.rho[chosen],
+            row=taken.row,
+            old=y[taken.row],
+            new=y_new[taken.row],
+            posterior=self._posteriors(values[taken.row])[np.arange(len(taken.row)), taken.column],
+            z=taken.z,
+            threshold=self.threshold_[taken.column],
+            rho=taken.rho,
         )
         return y_new
 
     def report(self):
-        """What the last `relabel` changed."""
+        """What the last `relabel` changed.
+
+        Returns
+        -------
+        report : RelabelReport
+            Arrays `row`, `old`, `new`, `posterior`, `z`, `threshold`, `rho`, one entry per changed row; a data
+            frame with ``report().to_frame()``.
+
+        Raises
+        ------
+        NotFittedError
+            `relabel` has not been called since the last `fit`.
+        """
         check_is_fitted(self)
         if self._report is None:
-            raise NotFittedError("There is no report before `relabel`: call relabel(Q, y) first.")
+            raise NotFittedError(
+                "There is no report yet, got no call of `relabel` since `fit`. Call relabel(Q, y) first."
+            )
         return self._report
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the columns of `transform`: ``fedrelarelabeler_<class>``.
+
+        Parameters
+        ----------
+        input_features : ignored
+            There for scikit-learn's convention.
+
+        Returns
+        -------
+        names : ndarray of shape (n_classes,), object
+        """
+        check_is_fitted(self)
+        prefix = type(self).__name__.lower()
+        return np.array([f"{prefix}_{label}" for label in self.classes_.tolist()], dtype=object)
 
     def _check_rows(self, Q, reset):
         Q = validate_data(self, Q, reset=reset, ensure_all_finite=False)
-        return _INPUTS[self.input](Q)
+        values = INPUTS[self.input](Q)
+        # without a z-score rho is the posterior itself
+        return softmax(values, axis=1) if self._compares_softmax() else values
 
     def _check_rows_and_labels(self, Q, y):
         values = self._check_rows(Q, reset=False)
         y = check_labels(y, len(values))
         return values, y, encode_labels(y, self.classes_)
 
-    def _check_uniforms(self, uniforms, shape):
-        if uniforms is None:
-            return uniform_draws(seed_from(self.random_state), Purpose.RELABEL, shape)
-        uniforms = np.asarray(uniforms, dtype=np.float64)
-        if uniforms.shape != shape:
-            raise ValueError(
-                f"uniforms have shape {uniforms.shape}, expected {shape}: one per row and class."
-            )
-        if not np.all((uniforms >= 0) & (uniforms < 1)):
-            raise ValueError(
-                f"uniforms must lie in [0, 1), got values from {uniforms.min()} to {uniforms.max()}."
-            )
-        return uniforms
+    def _compares_softmax(self):
+        return self.input == "score" and self.normalization == "none"
 
-    def _values(self, values):
-        # without a z-score rho is the posterior itself
-        softmaxed = self.input == "score" and self.normalization == "none"
-        return softmax(values, axis=1) if softmaxed else values
+    def _posteriors(self, values):
+        return values if self.input == "posterior" or self._compares_softmax() else softmax(values, axis=1)
 
     def _statistics(self):
         return Statistics(
@@ -197,22 +410,16 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
             NORMALIZATIONS[self.normalization],
         )
 
-    def _label_dtype(self, y):
-        if y.dtype.kind in "US":
-            return np.promote_types(y.dtype, self.classes_.dtype)
-        if y.dtype == object or np.array_equal(self.classes_.astype(y.dtype), self.classes_):
-            return y.dtype
-        return np.promote_types(y.dtype, self.classes_.dtype)
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
 
     def __getattr__(self, name):
+        hint = ""
         if name == "fit_resample":
-            raise AttributeError(
-                "FedReLaRelabeler has no fit_resample, since it relabels from posteriors, not from features. "
-                "In a pipeline of samplers use FedReLaSampler(classifier, relabeler)."
+            hint = (
+                ": it relabels from posteriors, not from features. In a pipeline of samplers use "
+                "FedReLaSampler(classifier, relabeler)"
             )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}.")

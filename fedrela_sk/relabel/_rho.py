@@ -1,15 +1,17 @@
-"""rho: the probability with which a row of one class may become another, rarer class (equation 8)."""
+"""rho: the probability with which a row of one class may become another, rarer class (equations 7 and 8)."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from fedrela_sk.relabel._normalization import NORMALIZATIONS, Normalization, standardize
-from fedrela_sk.relabel._priors import class_counts, prior_weights, rarity_gain, rows_by_label
+from fedrela_sk.relabel._normalization import NORMALIZATIONS, Normalization
+from fedrela_sk.relabel._priors import class_counts, prior_weights, rarity_gains, rows_by_label
 from fedrela_sk.relabel._threshold import thresholds
+from fedrela_sk.relabel._zscore import standardize
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Statistics:
     """What a client keeps of its rows: enough to give rho for any row.
 
@@ -17,7 +19,7 @@ class Statistics:
     ----------
     class_count, prior_weight, threshold : ndarray of shape (n_classes,)
     mean, scale : ndarray of shape (n_classes, n_classes)
-        Row: own class; column: posterior. Centre is NaN and scale 0 for an absent class.
+        Row: own class; column: posterior. NaN and 0 for an absent class.
     normalization : Normalization
     """
 
@@ -28,24 +30,66 @@ class Statistics:
     threshold: np.ndarray
     normalization: Normalization
 
+    @cached_property
+    def gain(self):
+        """Gain in rarity from own class (row) to target (column), ndarray of shape (n_classes, n_classes)."""
+        return rarity_gains(self.prior_weight)
 
-@dataclass(frozen=True)
+    @cached_property
+    def floor(self):
+        """Values at or below this cannot exceed the threshold, ndarray of shape (n_classes, n_classes).
+
+        The threshold in the units of the values, less a few units in the last place; +inf where rho is 0 for
+        every value. It saves the z-scores of all but a few values.
+        """
+        possible = (self.gain > 0) & (self.threshold < np.inf)
+        t = np.where(self.threshold < np.inf, self.threshold, 0.0)
+        mean = np.where(possible, self.mean, 0.0)
+        reach = self.scale * t
+        slack = 16 * np.finfo(float).eps * (np.abs(mean) + np.abs(reach))
+        floor = np.nextafter(mean + reach - slack, -np.inf)
+        floor = np.where(self.scale > 0, floor, np.where(t < 0, -np.inf, np.inf))
+        return np.where(possible, floor, np.inf)
+
+
+@dataclass(frozen=True, eq=False)
 class Candidates:
-    """The (row, column) pairs with rho > 0, all arrays of one length, sorted by row, rho descending, column."""
+    """The pairs (row, target) with rho > 0, as arrays of one length.
+
+    The pairs of one row follow each other, targets ascending.
+    """
 
     row: np.ndarray
     column: np.ndarray
     z: np.ndarray
     rho: np.ndarray
 
-    @property
+    def __getitem__(self, selected):
+        return Candidates(self.row[selected], self.column[selected], self.z[selected], self.rho[selected])
+
+    @cached_property
     def starts(self):
-        """Position of the first pair of every row that has any."""
+        """Position of the first pair of every row that has any, ndarray of int."""
         return np.flatnonzero(np.diff(self.row, prepend=-1))
+
+    def best(self):
+        """Position of the pair of largest rho of every row, ties to the lower class; ndarray of int."""
+        starts = self.starts
+        if not len(starts):
+            return starts  # reduceat needs a segment
+        lengths = np.diff(starts, append=len(self.row))
+        largest = np.flatnonzero(self.rho == np.repeat(np.maximum.reduceat(self.rho, starts), lengths))
+        return largest[np.diff(self.row[largest], prepend=-1) != 0]
+
+    def dense(self, shape):
+        """rho of every row and class, ndarray of shape `shape`, float64."""
+        rho = np.zeros(shape)
+        rho[self.row, self.column] = self.rho
+        return rho
 
 
 def fit_statistics(values, codes, *, tau, normalization, ddof, min_scale, threshold, weights=None):
-    """Counts, prior weights, means, spreads and thresholds of one client: steps 2 to 4 of the method.
+    """Counts, prior weights, means, spreads and thresholds of one client: steps 2 to 4 of Algorithm 1.
 
     Parameters
     ----------
@@ -66,17 +110,20 @@ def fit_statistics(values, codes, *, tau, normalization, ddof, min_scale, thresh
     rule = NORMALIZATIONS[normalization]
     mean = np.full((n_classes, n_classes), np.nan)
     scale = np.zeros((n_classes, n_classes))
-    z = np.empty(values.shape)
-    for label, rows in rows_by_label(codes):
-        own = values[rows]
+    groups = rows_by_label(codes)
+    z = np.empty(values.shape)  # rows sorted by label
+    end = 0
+    for label, rows in groups:
+        own, start, end = values[rows], end, end + len(rows)
         own_weights = None if weights is None else weights[rows]
         mean[label], scale[label] = rule.statistics(own, own_weights, ddof, min_scale)
-        z[rows] = standardize(own, mean[label], scale[label], rule.unit)
-    if rule.thresholded:
-        t = thresholds(z, tau, threshold, weights)
-    else:
-        t = np.full(n_classes, np.inf if tau == 0 else -np.inf)
+        z[start:end] = standardize(own, mean[label], scale[label], rule.unit)
     counts = class_counts(codes, n_classes, weights)
+    if rule.thresholded:
+        order = np.concatenate([rows for _, rows in groups])
+        t = thresholds(z, tau, threshold, None if weights is None else weights[order])
+    else:
+        t = np.full(n_classes, 0.0 if tau > 0 else np.inf)
     return Statistics(counts, prior_weights(counts), mean, scale, t, rule)
 
 
@@ -92,39 +139,39 @@ def candidates_of_label(values, label, statistics):
 
     Returns
     -------
-    candidates : Candidates
-        Rows are positions in `values`.
+    found : Candidates
+        Rows are positions in `values`, ascending.
     """
-    gain = rarity_gain(statistics.prior_weight, label)
-    columns = np.flatnonzero((gain > 0) & (statistics.threshold < np.inf))
-    rule, t = statistics.normalization, statistics.threshold[columns]
-    z = standardize(
-        values[:, columns], statistics.mean[label, columns], statistics.scale[label, columns], rule.unit
-    )
-    row, at = np.nonzero(z > t)
-    column, z = columns[at], z[row, at]
-    rho = rule.strength(z, t[at]) * gain[column]
-    return _sorted(row, column, z, rho)
+    floor = statistics.floor[label]
+    if np.all(floor == np.inf):
+        nothing = np.empty(0, dtype=np.intp)
+        return Candidates(nothing, nothing, np.empty(0), np.empty(0))
+    row, column = np.divmod(np.flatnonzero(values > floor), values.shape[1])
+    rule, t = statistics.normalization, statistics.threshold[column]
+    mean, scale = statistics.mean[label, column], statistics.scale[label, column]
+    z = standardize(values[row, column], mean, scale, rule.unit)
+    rho = np.zeros(len(z))
+    above = z > t
+    rho[above] = rule.strength(z[above], t[above]) * statistics.gain[label, column[above]]
+    return Candidates(row, column, z, rho)[rho > 0]
 
 
 def candidates(values, codes, statistics):
-    """Targets of every row, given its own label: see `candidates_of_label`."""
+    """Targets of every row, given its own label.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_classes), float64
+    codes : ndarray of shape (n_rows,), int
+    statistics : Statistics
+
+    Returns
+    -------
+    found : Candidates
+        Rows grouped by label.
+    """
     parts = []
     for label, rows in rows_by_label(codes):
         found = candidates_of_label(values[rows], label, statistics)
         parts.append((rows[found.row], found.column, found.z, found.rho))
-    return _sorted(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
-
-
-def _sorted(row, column, z, rho):
-    positive = rho > 0
-    row, column, z, rho = row[positive], column[positive], z[positive], rho[positive]
-    order = np.lexsort((column, -rho, row))
-    return Candidates(row[order], column[order], z[order], rho[order])
-
-
-def dense(found, shape):
-    """rho as a matrix of rows x classes, 0 where there is no candidate."""
-    rho = np.zeros(shape)
-    rho[found.row, found.column] = found.rho
-    return rho
+    return Candidates(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))

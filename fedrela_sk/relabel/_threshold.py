@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-# tau * W and positions in sorted order are meant exactly; this absorbs rounding such as 0.29 * 100 = 28.999...
+# tau * W and positions in sorted order are meant exactly; this absorbs rounding, as in 0.29 * 100 = 28.99...
 ROUNDING = 1e-9
 
 
@@ -31,17 +31,17 @@ def thresholds(z, tau, rule, weights=None):
 
 
 def quantile(z, tau, weights=None):
-    """Linear interpolation between order statistics: the paper's quantile, `numpy.quantile`'s default.
+    """Linear interpolation between order statistics: the paper's quantile, the default of `numpy.quantile`.
 
-    The quantile lies at position ``(W - 1)(1 - tau)``, counted from 0, of the sorted rows, each repeated as often
-    as its weight says. For weights that are not integers, position k is held by the first row, in ascending
-    order, whose cumulative weight exceeds k, and W < 1 counts as 1.
+    The quantile lies at position ``(W - 1)(1 - tau)``, counted from 0, of the ascending rows, each repeated as
+    often as its weight says. For weights that are not integers the same positions are used: position k is held
+    by the first row, in ascending order, whose cumulative weight exceeds k, the last row holds all positions
+    beyond, and W < 1 counts as 1.
     """
-    total = len(z) if weights is None else weights.sum()
-    position = max(total - 1.0, 0.0) * (1.0 - tau)
+    position = max(_total(z, weights) - 1.0, 0.0) * (1.0 - tau)
     lower = math.floor(position + ROUNDING)
     share = max(position - lower, 0.0)
-    below, above = _at_positions(z, [lower, lower + 1], weights)
+    below, above = _pair_at(z, lower) if weights is None else _weighted_pair_at(z, lower, weights)
     step = above - below
     return above - step * (1.0 - share) if share >= 0.5 else below + step * share
 
@@ -49,30 +49,40 @@ def quantile(z, tau, weights=None):
 def order_statistic(z, tau, weights=None):
     """The (m + 1)-th largest value, ``m = floor(tau W)`` but below W: the released code's threshold.
 
-    At most m rows lie above it. m = 0, a client with fewer than 1 / tau rows, gives +inf: nothing is relabelled.
-    For weights that are not integers it is the first value, from the largest down, at which the cumulative
-    weight exceeds m.
+    At most m rows lie above it. m = 0, as at a client with fewer than 1 / tau rows, gives +inf: nothing is
+    relabelled. For weights that are not integers it is the first value, from the largest down, at which the
+    cumulative weight exceeds m.
     """
-    total = len(z) if weights is None else weights.sum()
+    total = _total(z, weights)
     m = min(math.floor(tau * total + ROUNDING), math.ceil(total - ROUNDING) - 1)
     if m <= 0:
         return np.full(z.shape[1], np.inf)
-    return -_at_positions(-z, [m], weights)[0]
-
-
-def _at_positions(z, positions, weights):
-    """Ascending order statistics at 0-based positions, one row of the result per position."""
-    positions = np.asarray(positions)
     if weights is None:
-        positions = np.minimum(positions, len(z) - 1)
-        return np.partition(z, np.unique(positions), axis=0)[positions]
-    found = np.empty((len(positions), z.shape[1]))
+        return np.partition(z, len(z) - 1 - m, axis=0)[len(z) - 1 - m]
+    return -_weighted_pair_at(-z, m, weights)[0]
+
+
+def _total(z, weights):
+    return len(z) if weights is None else weights.sum()
+
+
+def _pair_at(z, k):
+    """Ascending order statistics k and k + 1 (counted from 0) of every column, the last one repeated."""
+    k = min(k, len(z) - 1)
+    parted = np.partition(z, k, axis=0)
+    rest = parted[k + 1 :]
+    return parted[k], rest.min(axis=0) if len(rest) else parted[k]
+
+
+def _weighted_pair_at(z, k, weights):
+    """The same with every row repeated as often as its weight says."""
+    pair = np.empty((2, z.shape[1]))
     for column in range(z.shape[1]):
-        order = np.argsort(z[:, column], kind="stable")
-        cumulative = np.cumsum(weights[order])
-        at = np.searchsorted(cumulative, positions + ROUNDING, side="right")
-        found[:, column] = z[order[np.minimum(at, len(z) - 1)], column]
-    return found
+        order = np.argsort(z[:, column])
+        reached = np.cumsum(weights[order])
+        at = np.searchsorted(reached, [k + ROUNDING, k + 1 + ROUNDING], side="right")
+        pair[:, column] = z[order[np.minimum(at, len(z) - 1)], column]
+    return pair
 
 
 THRESHOLDS = {"quantile": quantile, "order_statistic": order_statistic}

@@ -1,0 +1,78 @@
+"""Means and spreads of the posteriors of one class, and the z-scores made of them (equations 2 to 4)."""
+
+import numpy as np
+
+# the squares of smaller ranges leave float64
+TINY_RANGE = 1e-140
+
+
+def standardize(values, centre, scale, unit=False):
+    """``(values - centre) / scale``, and 0 where the scale is 0.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_columns) or (n_entries,)
+    centre, scale : ndarray of shape (n_columns,) or (n_entries,)
+    unit : bool
+        Cut the result to [0, 1].
+
+    Returns
+    -------
+    z : ndarray of the shape of `values`, float64
+    """
+    flat = scale == 0
+    z = values - centre
+    z /= np.where(flat, 1.0, scale)
+    z[..., flat] = 0.0
+    return np.clip(z, 0.0, 1.0, out=z) if unit else z
+
+
+def mean_and_std(values, weights, ddof, min_scale):
+    """Mean and standard deviation of each column.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_columns)
+        Rows of one class.
+    weights : ndarray of shape (n_rows,) or None
+        Repetitions; None means one each. W is their sum.
+    ddof : int
+        The divisor is W - ddof; where that is not positive the spread is unknown and the scale 0.
+    min_scale : float
+        Floor on positive spreads.
+
+    Returns
+    -------
+    mean, scale : ndarray of shape (n_columns,)
+        The scale is exactly 0 where all values are equal: largest and smallest are compared, since a computed
+        standard deviation of equal values is rounding noise.
+    """
+    low = values.min(axis=0)
+    reach = values.max(axis=0) - low
+    mean, std = _moments(values, weights, ddof)
+    tiny = (reach > 0) & (reach < TINY_RANGE)
+    if tiny.any():  # stretched by exact powers of two first
+        power = np.frexp(reach[tiny])[1]
+        stretched = np.ldexp(values[:, tiny] - low[tiny], -power)
+        mean_tiny, std_tiny = _moments(stretched, weights, ddof)
+        mean[tiny] = low[tiny] + np.ldexp(mean_tiny, power)
+        std[tiny] = np.ldexp(std_tiny, power)
+    spread = (reach > 0) & (std > 0)
+    return np.where(reach > 0, mean, low), np.where(spread, np.maximum(std, min_scale), 0.0)
+
+
+def _moments(values, weights, ddof):
+    if weights is None:
+        total, mean = len(values), values.sum(axis=0) / len(values)
+        deviations = values - mean
+        first, second = deviations.sum(axis=0), np.einsum("ij,ij->j", deviations, deviations)
+    else:
+        total = weights.sum()
+        mean = np.einsum("i,ij->j", weights, values) / total
+        deviations = values - mean
+        first = np.einsum("i,ij->j", weights, deviations)
+        second = np.einsum("i,ij,ij->j", weights, deviations, deviations)
+    if total <= ddof:
+        return mean + first / total, np.zeros_like(mean)
+    # `first` is what rounding left of the mean
+    return mean + first / total, np.sqrt(np.maximum(second - first**2 / total, 0.0) / (total - ddof))
