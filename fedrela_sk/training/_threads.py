@@ -12,6 +12,7 @@ _SMALL_BATCH_WORK = 20_000_000
 _lock = threading.Lock()
 _holders = 0
 _before = None
+_own = threading.local()  # .depth: blocks that this Python thread is in
 
 
 def one_thread_is_enough(module, batch_size):
@@ -28,23 +29,38 @@ def one_thread_is_enough(module, batch_size):
 
 @contextmanager
 def torch_threads(n_threads):
-    """Run a block with `n_threads` torch threads (None: leave them), then restore the first caller's number.
+    """Run a block with `n_threads` torch threads (None: leave them), then go back to the number before.
 
-    Fits that overlap in one process (threads) share the setting: the last one out restores it.
+    torch keeps one number per Python thread, and a new thread starts with what was set last in any other.
+    So where blocks overlap in several threads, all of them go back to the number of the first one.
     """
     if n_threads is None:
         yield
         return
-    global _holders, _before
-    with _lock:
-        if _holders == 0:
-            _before = torch.get_num_threads()
-        _holders += 1
-        torch.set_num_threads(n_threads)
+    outer = _enter(n_threads)
     try:
         yield
     finally:
-        with _lock:
-            _holders -= 1
-            if _holders == 0:
-                torch.set_num_threads(_before)
+        _leave(outer)
+
+
+def _enter(n_threads):
+    """Set the number of threads; returns the one to go back to."""
+    global _holders, _before
+    depth = getattr(_own, "depth", 0)
+    with _lock:
+        if _holders == 0:
+            _before = torch.get_num_threads()
+        outer = torch.get_num_threads() if depth else _before
+        torch.set_num_threads(n_threads)
+        _holders += 1
+    _own.depth = depth + 1
+    return outer
+
+
+def _leave(outer):
+    global _holders
+    _own.depth -= 1
+    with _lock:
+        _holders -= 1
+        torch.set_num_threads(outer)
