@@ -19,14 +19,25 @@ def check_criterion(criterion):
     Raises
     ------
     NetError
-        If it is neither `CrossEntropyLoss`, a child of it, nor `NLLLoss`.
+        If it is neither `CrossEntropyLoss`, a child of it, nor `NLLLoss`; if it does not reduce a batch to one
+        loss; or if it learns, since its parameters would go from client to client.
     """
-    if isinstance(criterion, (nn.CrossEntropyLoss, nn.NLLLoss)):
-        return criterion
-    raise NetError(
-        f"criterion must be torch.nn.CrossEntropyLoss (or a child of it) on logits, or torch.nn.NLLLoss on "
-        f"probabilities; got {type(criterion).__name__}. Derive a custom loss from CrossEntropyLoss."
-    )
+    if not isinstance(criterion, (nn.CrossEntropyLoss, nn.NLLLoss)):
+        raise NetError(
+            f"criterion must be torch.nn.CrossEntropyLoss (or a child of it) on logits, or torch.nn.NLLLoss on "
+            f"probabilities; got {type(criterion).__name__}. Derive a custom loss from CrossEntropyLoss."
+        )
+    if criterion.reduction not in ("mean", "sum"):
+        raise NetError(
+            f"criterion__reduction must be 'mean' or 'sum', got {criterion.reduction!r}: a batch has one loss."
+        )
+    learned = [name for name, p in criterion.named_parameters() if p.requires_grad]
+    if learned:
+        raise NetError(
+            f"{type(criterion).__name__} has the trainable parameter {learned[0]!r}, which would pass from client "
+            "to client unseen. Move it into the module, whose parameters are averaged."
+        )
+    return criterion
 
 
 def check_output(output, criterion, n_classes):
@@ -94,7 +105,8 @@ def batch_loss(criterion, output, y, weights=None):
     if reduction == "sum":
         return total
     own = getattr(criterion, "weight", None)
-    mass = (weights if own is None else weights * own[y]).sum()
+    weights = weights if own is None else weights * own[y]
+    mass = (weights * (y != criterion.ignore_index)).sum()
     return torch.where(mass > 0, total / mass.clamp_min(torch.finfo(mass.dtype).tiny), 0 * total)
 
 
