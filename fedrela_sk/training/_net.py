@@ -12,9 +12,11 @@ from fedrela_sk.exceptions import NetError
 from fedrela_sk.training._criterion import check_criterion
 from fedrela_sk.training._generator import forked_generators, seed_generators
 
-_BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
+BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
 # loader settings that say how rows are fetched, not which: they change nothing here
 _HARMLESS_LOADER_SETTINGS = {"num_workers", "pin_memory", "persistent_workers", "prefetch_factor"}
+# seams of skorch's training loop that are not used here: overriding them would change nothing
+_NEVER_CALLED = ("get_loss", "train_step", "train_step_single", "run_single_epoch", "fit_loop")
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class LocalSettings:
     shuffle : bool
         Whether rows are shuffled in each epoch.
     lr : float
-        Rate before the schedule.
+        Rate before the schedule: `optimizer__lr` where it is set, else `lr`, as in skorch.
     batch_norms : tuple of modules
         The module's BatchNorm layers.
     callbacks : tuple of skorch callbacks
@@ -84,8 +86,11 @@ def build_net(estimator, X, y, n_classes, seed):
     NetError
         If it is no skorch classifier or asks for something that has no meaning at a client.
     """
-    net = default_net(X.shape[1], n_classes) if estimator is None else clone(estimator)
-    _check_net(net, estimator)
+    if estimator is None:
+        net = default_net(X.shape[1], n_classes)
+    else:
+        _check_net(estimator)
+        net = clone(estimator)
     with forked_generators(net.device):
         seed_generators(net.device, seed, Purpose.INIT)
         net.initialize()
@@ -96,12 +101,12 @@ def build_net(estimator, X, y, n_classes, seed):
     return net
 
 
-def _check_net(net, given):
+def _check_net(net):
     from skorch import NeuralNetClassifier
 
     if not isinstance(net, NeuralNetClassifier):
         raise NetError(
-            f"estimator must be a skorch.NeuralNetClassifier or None, got {type(given).__name__}. "
+            f"estimator must be a skorch.NeuralNetClassifier or None, got {type(net).__name__}. "
             "Wrap the torch module: NeuralNetClassifier(Module, criterion=torch.nn.CrossEntropyLoss)."
         )
     default_split = NeuralNetClassifier(nn.Identity).train_split
@@ -117,6 +122,15 @@ def _check_net(net, given):
             f"iterator_train__{unknown[0]} is not supported: batches come from the federation's own streams. "
             "Use iterator_train__shuffle and batch_size."
         )
+    if net.max_epochs < 1:
+        raise NetError(f"max_epochs (local epochs) must be >= 1, got {net.max_epochs}.")
+    for method in _NEVER_CALLED:
+        if getattr(type(net), method) is not getattr(NeuralNetClassifier, method):
+            raise NetError(
+                f"{type(net).__name__} has a {method} of its own, which local training would not call. "
+                "Change the loss in a child of torch.nn.CrossEntropyLoss, the forward pass in the module or "
+                "in `infer`, gradients in a callback's `on_grad_computed`."
+            )
 
 
 def _same_split(split, default):
@@ -138,8 +152,8 @@ def read_settings(net):
         epochs=net.max_epochs,
         batch_size=loader.get("batch_size", net.batch_size),
         shuffle=bool(loader.get("shuffle", False)),
-        lr=net.lr,
-        batch_norms=tuple(layer for layer in net.module_.modules() if isinstance(layer, _BATCH_NORMS)),
+        lr=net.get_params_for("optimizer").get("lr", net.lr),
+        batch_norms=tuple(layer for layer in net.module_.modules() if isinstance(layer, BATCH_NORMS)),
         callbacks=user_callbacks(net),
     )
 

@@ -9,7 +9,7 @@ from fedrela_sk import _tree
 from fedrela_sk.nets import Augmentation
 from fedrela_sk.training._batches import batch_bounds
 from fedrela_sk.training._criterion import check_output, posteriors_of
-from fedrela_sk.training._net import forward, tensors_of, write_tensors
+from fedrela_sk.training._net import BATCH_NORMS, forward, tensors_of, write_tensors
 
 # Rows of one forward pass in evaluation mode; the value changes no posterior but by rounding.
 EVAL_ROWS = 1024
@@ -66,7 +66,9 @@ def client_posteriors(net, X, n_classes, *, passes, augment, mode, batch_size, s
     if mode == "eval" and not augment:
         return posteriors(net, X, n_classes)  # every pass would be the same
     total = np.zeros((len(X), n_classes))
-    with _modes(net.module_, train=mode == "train", augment=augment), torch.no_grad():
+    # BatchNorm has no statistics of one row
+    frozen = [layer for layer in net.module_.modules() if isinstance(layer, BATCH_NORMS) and len(X) == 1]
+    with _modes(net.module_, mode == "train", augment, frozen), torch.no_grad():
         for _ in range(passes):
             order = stream.permutation(len(X))
             for start, stop in batch_bounds(len(X), batch_size, merge_single=True):
@@ -77,13 +79,15 @@ def client_posteriors(net, X, n_classes, *, passes, augment, mode, batch_size, s
 
 
 @contextmanager
-def _modes(module, *, train, augment):
-    """Set the modes of a module's layers; buffers (running statistics) come back as they were."""
+def _modes(module, train, augment, frozen):
+    """Set the modes of a module's layers, those in `frozen` to evaluation; buffers come back as they were."""
     kept = _tree.copy(tensors_of(module))
     module.train(train)
     for layer in module.modules():
         if isinstance(layer, Augmentation):
             layer.train(augment)
+    for layer in frozen:
+        layer.eval()
     try:
         yield
     finally:
