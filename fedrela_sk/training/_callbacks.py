@@ -1,6 +1,7 @@
 """The user's own skorch callbacks around local training."""
 
 from skorch.callbacks import Callback
+from skorch.history import History
 
 
 class LocalTrainingStopped(Exception):
@@ -23,9 +24,6 @@ class Notifier:
         self.net = net
         self.callbacks = tuple(callbacks)
 
-    def __bool__(self):
-        return bool(self.callbacks)
-
     def __call__(self, event, **arguments):
         for callback in self.callbacks:
             if getattr(type(callback), event) is getattr(Callback, event):
@@ -34,6 +32,20 @@ class Notifier:
                 getattr(callback, event)(self.net, **arguments)
             except KeyboardInterrupt as stop:
                 raise LocalTrainingStopped(f"{type(callback).__name__} stopped training in {event}") from stop
+
+    def train_begin(self, X, task):
+        """Start the net's history afresh, as `fit` does, and show the callbacks this client's rows alone.
+
+        A history that went on would grow without bound and let schedules run on from client to client.
+        """
+        if self.callbacks:
+            self.net.history = History()
+            self("on_train_begin", X=X[task.rows], y=task.y)
+
+    def train_end(self, X, task):
+        """Tell the callbacks that local training is over."""
+        if self.callbacks:
+            self("on_train_end", X=X[task.rows], y=task.y)
 
     def epoch_begin(self):
         """Open an epoch in the net's history and tell the callbacks."""
@@ -45,8 +57,8 @@ class Notifier:
     def batch_begin(self, batch):
         """Open a batch."""
         if self.callbacks:
-            self("on_batch_begin", batch=batch, training=True)
             self.net.history.new_batch()
+            self("on_batch_begin", batch=batch, training=True)
 
     def batch_end(self, batch, loss, output):
         """Record the loss of a batch and tell the callbacks."""
@@ -62,4 +74,5 @@ class Notifier:
             rows = sum(batch["train_batch_size"] for batch in batches)
             mean = sum(batch["train_loss"] * batch["train_batch_size"] for batch in batches) / rows
             self.net.history.record("train_loss", mean)
+            self.net.history.record("train_batch_count", len(batches))
             self("on_epoch_end", dataset_train=None, dataset_valid=None)

@@ -1,5 +1,7 @@
 """The loop engine: one client after the other. The readable reference; runs any module."""
 
+import math
+
 import torch
 
 from fedrela_sk import _tree
@@ -85,7 +87,7 @@ class Loop:
         optimizer = self._fresh_optimizer(lr_factor)
         state = task.state or self.algorithm.init_client(task.params)
         loss, n_steps = self._epochs(round, task, optimizer, state, server_state)
-        if not loss < float("inf"):
+        if not math.isfinite(loss):
             raise NotFiniteError(
                 f"The loss of client {task.client.key!r} in round {round} is {loss}. "
                 "Lower the learning rate, scale the features, or clip gradients "
@@ -102,8 +104,9 @@ class Loop:
                 "Lower the learning rate, scale the features, or clip gradients."
             )
         shared = set(self.algorithm.shared(task.params))
-        kept = {name: tensors.pop(name) for name in task.params if name not in shared}
-        return ClientUpdate(task.client, tensors, task.weight, kept, state, loss, n_steps, notes)
+        kept = {name: tensors[name] for name in task.params if name not in shared}
+        sent = {name: tensor for name, tensor in tensors.items() if name not in kept}
+        return ClientUpdate(task.client, sent, task.weight, kept, state, loss, n_steps, notes)
 
     def _freeze_batch_norm(self, task):
         """BatchNorm has no statistics of one row: such a client trains with the running ones."""
@@ -129,8 +132,9 @@ class Loop:
         else:
             self._optimizer.state.clear()
         for group, options in zip(self._optimizer.param_groups, self._options, strict=True):
-            group.update(options)
-            group["lr"] = options["lr"] * lr_factor
+            params = group["params"]
+            group.clear()  # schedulers and some optimisers leave notes in it
+            group.update(options, params=params, lr=options["lr"] * lr_factor)
         return self._optimizer
 
     def _epochs(self, round, task, optimizer, state, server_state):
@@ -142,7 +146,7 @@ class Loop:
         bounds = batch_bounds(len(task.rows), settings.batch_size, bool(settings.batch_norms))
         total, n_seen, n_steps = 0.0, 0, 0
         try:
-            self._notify("on_train_begin", X=self.data.X, y=task.y)
+            self._notify.train_begin(self.data.X, task)
             for order in orders:
                 order = torch.from_numpy(order).to(task.rows.device)
                 X, y, weights = self._rows(task, order)
@@ -157,7 +161,7 @@ class Loop:
                 self._notify.epoch_end()
         except LocalTrainingStopped:
             pass
-        self._notify("on_train_end", X=self.data.X, y=task.y)
+        self._notify.train_end(self.data.X, task)
         return float(total) / max(n_seen, 1), n_steps
 
     def _rows(self, task, order):
