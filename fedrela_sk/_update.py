@@ -71,3 +71,62 @@ class ClientUpdate:
     def nbytes(self):
         """Bytes of everything that is sent, the weight included; 0 where nothing is."""
         return _tree.nbytes(self.tensors) + WEIGHT_NBYTES if self.tensors else 0
+
+    def fold_into(self, aggregator):
+        """Add what is sent to an aggregator."""
+        aggregator.add(self.tensors, self.weight)
+
+    def singles(self):
+        """This update, as the only one of its kind."""
+        return (self,)
+
+
+@dataclass(frozen=True)
+class CohortUpdate:
+    """The updates of several clients that trained at once, every tensor with a leading client axis.
+
+    Attributes
+    ----------
+    clients : tuple of ClientSpec
+        By key.
+    tensors, kept, state : dict of tensors of shape (n_clients, ...)
+        As in `ClientUpdate`.
+    weights, losses : ndarray of shape (n_clients,), float64
+    steps : ndarray of shape (n_clients,), int64
+    notes : tuple of tuple of str
+    """
+
+    clients: tuple
+    tensors: dict
+    weights: np.ndarray
+    kept: dict
+    state: dict
+    losses: np.ndarray
+    steps: np.ndarray
+    notes: tuple
+
+    def fold_into(self, aggregator):
+        """Add what is sent to an aggregator, in one operation a tensor where it can."""
+        if hasattr(aggregator, "add_stack"):
+            aggregator.add_stack(self.tensors, self.weights)
+            return
+        for single in self.singles():
+            single.fold_into(aggregator)
+
+    def singles(self):
+        """One `ClientUpdate` per client; tensors are views."""
+        for i, client in enumerate(self.clients):
+            tensors, kept, state = (
+                {name: stack[i] for name, stack in tree.items()}
+                for tree in (self.tensors, self.kept, self.state)
+            )
+            yield ClientUpdate(
+                client,
+                tensors,
+                float(self.weights[i]),
+                kept,
+                state,
+                float(self.losses[i]),
+                int(self.steps[i]),
+                self.notes[i],
+            )

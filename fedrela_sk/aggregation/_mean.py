@@ -47,6 +47,28 @@ class WeightedMean:
             self._sums[name] = share if known is None else known.add_(share)
             self._dtypes[name] = tensor.dtype
 
+    def add_stack(self, stacks, weights):
+        """Fold the updates of several clients in, in the order of their leading axis.
+
+        Parameters
+        ----------
+        stacks : dict of tensors of shape (n_clients, ...)
+        weights : ndarray of shape (n_clients,), float64, >= 0
+        """
+        if (weights < 0).any():
+            raise ValueError(f"An update's weight must be >= 0, got {weights.min()}. Check client_weight.")
+        self.total_weight += float(weights.sum())
+        factors = torch.from_numpy(weights)
+        for name, stack in stacks.items():
+            known = self._sums.get(name)
+            if not stack.is_floating_point():
+                largest = stack.amax(0)
+                self._sums[name] = largest if known is None else torch.maximum(known, largest)
+                continue
+            share = torch.tensordot(factors.to(stack.device), stack.to(torch.float64), dims=1)
+            self._sums[name] = share if known is None else known.add_(share)
+            self._dtypes[name] = stack.dtype
+
     def result(self):
         """The mean, each tensor in the dtype in which it came.
 

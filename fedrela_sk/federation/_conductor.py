@@ -117,7 +117,7 @@ def server_round(algorithm, updates, params, server_state):
     """
     folded = algorithm.aggregate()
     for update in updates:
-        folded.add(update.tensors, update.weight)
+        update.fold_into(folded)
     return algorithm.step(params, folded.result(), server_state)
 
 
@@ -296,12 +296,13 @@ class Conductor:
     def _keep_books(state, arriving, updates):
         """Pass updates on; what stays at a client is put back there, what was sent is then let go."""
         for update in arriving:
-            if update.kept:
-                state.kept[update.client.position] = update.kept
-            if update.state:
-                state.clients[update.client.position] = update.state
             yield update
-            updates.append(_Receipt(update.n_steps, update.loss, update.nbytes, update.notes))
+            for single in update.singles():
+                if single.kept:
+                    state.kept[single.client.position] = single.kept
+                if single.state:
+                    state.clients[single.client.position] = single.state
+                updates.append(_Receipt(single.n_steps, single.loss, single.nbytes, single.notes))
 
     def _validate(self, state, round):
         """(loss, score) of the new model on the validation rows; the best round is remembered."""

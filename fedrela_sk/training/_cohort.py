@@ -1,0 +1,99 @@
+"""Which clients train together, and in which step which of their rows are used."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedrela_sk.training._batches import batch_bounds, epoch_orders
+
+
+def steps_of(n_rows, settings):
+    """Optimiser steps of a client with `n_rows` rows in one round."""
+    per_epoch = len(batch_bounds(n_rows, settings.batch_size, bool(settings.batch_norms)))
+    return per_epoch * settings.epochs
+
+
+def make_cohorts(tasks, settings, cohort_size):
+    """Cut the clients of a round into cohorts: those with the most steps first, `cohort_size` at a time.
+
+    The cut depends on keys, row counts and the cohort size alone.
+
+    Parameters
+    ----------
+    tasks : list of LocalTask
+        By key.
+    settings : LocalSettings
+    cohort_size : int >= 1
+
+    Returns
+    -------
+    cohorts : list of list of LocalTask
+        Each ordered by steps, most first; equal ones by key.
+    """
+    by_steps = sorted(
+        tasks, key=lambda task: -steps_of(len(task.rows), settings)
+    )  # stable: equal ones by key
+    return [by_steps[i : i + cohort_size] for i in range(0, len(by_steps), cohort_size)]
+
+
+@dataclass(frozen=True)
+class CohortPlan:
+    """The batches of one cohort in one round, step after step.
+
+    At step s the clients 0 to ``active[s] - 1`` train, in the cohort's order. Their batches are the rows
+    ``offset[s]`` to ``offset[s] + active[s] - 1`` of `index`, padded to one width.
+
+    Attributes
+    ----------
+    active, offset : ndarray of shape (n_steps,), int64
+    index : ndarray of shape (total, width), int64
+        Position of each row among the client's own; padding repeats the first row of the batch.
+    lengths : ndarray of shape (total,), int64
+        Real rows of each batch.
+    steps : ndarray of shape (n_clients,), int64
+        Steps of each client, descending.
+    """
+
+    active: np.ndarray
+    offset: np.ndarray
+    index: np.ndarray
+    lengths: np.ndarray
+    steps: np.ndarray
+
+
+def plan_cohort(sizes, codes, settings, seed, round):
+    """Lay out the batches of a cohort: the same ones that the loop engine uses.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Rows of each client, ordered as `make_cohorts` orders them.
+    codes : sequence of int
+        Codes of their keys.
+    settings : LocalSettings
+    seed, round : int
+
+    Returns
+    -------
+    plan : CohortPlan
+    """
+    merge = bool(settings.batch_norms)
+    bounds = [batch_bounds(n, settings.batch_size, merge) for n in sizes]
+    steps = np.array([len(b) * settings.epochs for b in bounds], dtype=np.int64)
+    width = max(stop - start for b in bounds for start, stop in b)
+    n_steps = int(steps.max(initial=0))
+    active = np.array([(steps > s).sum() for s in range(n_steps)], dtype=np.int64)
+    offset = np.concatenate([[0], np.cumsum(active)[:-1]])
+    index = np.empty((int(steps.sum()), width), dtype=np.int64)
+    lengths = np.empty(len(index), dtype=np.int64)
+    for k, (n, code) in enumerate(zip(sizes, codes, strict=True)):
+        orders = epoch_orders(n, settings.epochs, settings.shuffle, seed, round, code)
+        own_lengths = np.array([stop - start for start, stop in bounds[k]], dtype=np.int64)
+        starts = np.array([start for start, _ in bounds[k]], dtype=np.int64)
+        column = np.arange(width)
+        inside = column < own_lengths[:, None]
+        position = np.where(inside, starts[:, None] + column, starts[:, None])
+        where = offset[: steps[k]] + k
+        index[where] = orders[:, position].reshape(-1, width)
+        lengths[where] = np.tile(own_lengths, settings.epochs)
+    return CohortPlan(active, offset, index, lengths, steps)

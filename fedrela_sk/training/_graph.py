@@ -1,0 +1,223 @@
+"""A module as a list of steps that run on many clients' parameters at once.
+
+`torch.fx` reads the module's forward pass; every layer and function in it must be one of those below,
+whose stacked form is known. Tensors carry clients first, rows second: a layer that maps (rows, ...) to
+(rows, ...) maps (clients, rows, ...) here, with one batched product per dense layer.
+"""
+
+import operator
+
+import torch
+import torch.nn.functional as F
+from torch import fx, nn
+
+# Layers that act on every number alone: a leading client axis changes nothing.
+_ELEMENTWISE_LAYERS = (
+    nn.Identity, nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish, nn.Tanh,
+    nn.Sigmoid, nn.Softplus, nn.Softsign, nn.Hardtanh, nn.Hardsigmoid, nn.Hardswish, nn.LogSigmoid,
+    nn.Tanhshrink, nn.Softshrink, nn.Hardshrink, nn.Dropout,
+)  # fmt: skip
+_ELEMENTWISE_FUNCTIONS = {
+    torch.relu, torch.tanh, torch.sigmoid, F.relu, F.relu6, F.leaky_relu, F.elu, F.selu, F.celu, F.gelu, F.silu,
+    F.mish, F.tanh, F.sigmoid, F.softplus, F.softsign, F.hardtanh, F.logsigmoid, operator.add, operator.iadd,
+    operator.sub, operator.mul, torch.add, torch.sub, torch.mul,
+}  # fmt: skip
+_ELEMENTWISE_METHODS = {"relu", "tanh", "sigmoid", "add", "sub", "mul", "contiguous"}
+
+
+class NotStackable(Exception):
+    """A module cannot be stacked; the message says which part of it."""
+
+
+class StackedGraph:
+    """The forward pass of a module for a stack of clients.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Read in training mode.
+
+    Raises
+    ------
+    NotStackable
+        If the forward pass cannot be read, or holds a layer or a function without a known stacked form.
+    """
+
+    def __init__(self, module):
+        was_training = module.training
+        module.train()
+        try:
+            graph = fx.Tracer().trace(module)
+        except Exception as error:
+            raise NotStackable(
+                f"its forward pass cannot be traced ({type(error).__name__}: {error})"
+            ) from error
+        finally:
+            module.train(was_training)
+        layers = dict(module.named_modules())
+        self._steps = []
+        for node in graph.nodes:
+            if node.op == "placeholder":
+                self._read_input(node)
+            elif node.op == "output":
+                self._read_output(node)
+            else:
+                self._steps.append((node.name, _compile(node, layers), _arguments(node)))
+
+    def _read_input(self, node):
+        if hasattr(self, "_input"):
+            raise NotStackable("its forward takes more than one argument")
+        self._input = node.name
+
+    def _read_output(self, node):
+        output = node.args[0]
+        output = output[0] if isinstance(output, tuple) else output
+        if not isinstance(output, fx.Node):
+            raise NotStackable("its forward does not return a tensor")
+        self._output = output.name
+
+    def __call__(self, stack, X):
+        """Output of every client for its own rows.
+
+        Parameters
+        ----------
+        stack : Stack
+            Parameters, buffers and masks of the clients.
+        X : tensor of shape (n_clients, n_rows, ...)
+
+        Returns
+        -------
+        output : tensor of shape (n_clients, n_rows, n_outputs)
+        """
+        values = {self._input: X}
+        for name, run, arguments in self._steps:
+            values[name] = run(stack, *(values[a.name] if isinstance(a, fx.Node) else a for a in arguments))
+        return values[self._output]
+
+
+def _arguments(node):
+    """Positional arguments of a node; for layers and functions keyword arguments are bound in `_compile`."""
+    return node.args
+
+
+def _compile(node, layers):
+    """A function of (stack, inputs) for one node."""
+    if node.op == "call_module":
+        return _compile_layer(node, layers[node.target])
+    kwargs = dict(node.kwargs)
+    if any(isinstance(value, fx.Node) for value in kwargs.values()):
+        raise NotStackable(f"{node.target} gets a tensor by keyword")
+    if node.op == "call_function" and node.target in _ELEMENTWISE_FUNCTIONS:
+        _refuse_broadcast(node)
+        return lambda stack, *inputs: node.target(*inputs, **kwargs)
+    if node.op == "call_method" and node.target in _ELEMENTWISE_METHODS:
+        _refuse_broadcast(node)
+        return lambda stack, x, *inputs: getattr(x, node.target)(*inputs, **kwargs)
+    if node.target in (torch.flatten, "flatten"):
+        start = node.args[1] if len(node.args) > 1 else kwargs.get("start_dim", 0)
+        if start == 1 and len(node.args) < 3 and "end_dim" not in kwargs:
+            return lambda stack, x, *_: x.flatten(2)
+    name = (
+        node.target if isinstance(node.target, str) else getattr(node.target, "__name__", repr(node.target))
+    )
+    raise NotStackable(f"{name!r} in its forward pass has no known stacked form")
+
+
+def _refuse_broadcast(node):
+    """Numbers and whole activations may be combined; anything else could line up with the wrong axis."""
+    for argument in node.args:
+        if not isinstance(argument, fx.Node | int | float):
+            raise NotStackable(f"{node.target} gets {argument!r} in its forward pass")
+
+
+def _compile_layer(node, layer):
+    name = node.target
+    if type(layer) in _ELEMENTWISE_LAYERS:
+        return lambda stack, x: layer(x)
+    if type(layer) is nn.Linear:
+        return _Linear(name, layer)
+    if type(layer) is nn.LayerNorm:
+        return _LayerNorm(name, layer)
+    if type(layer) is nn.BatchNorm1d:
+        return _BatchNorm(name, layer)
+    if type(layer) is nn.Flatten and layer.start_dim == 1 and layer.end_dim == -1:
+        return lambda stack, x: x.flatten(2)
+    raise NotStackable(f"layer {name!r} ({type(layer).__name__}) has no known stacked form")
+
+
+class _Linear:
+    """x W^T + b of every client: one batched product."""
+
+    def __init__(self, name, layer):
+        self.weight = f"{name}.weight"
+        self.bias = None if layer.bias is None else f"{name}.bias"
+
+    def __call__(self, stack, x):
+        weight = stack.params[self.weight].transpose(1, 2)
+        rows = x.reshape(x.shape[0], -1, x.shape[-1])
+        if self.bias is None:
+            out = torch.bmm(rows, weight)
+        else:
+            out = torch.baddbmm(stack.params[self.bias].unsqueeze(1), rows, weight)
+        return out.reshape(*x.shape[:-1], out.shape[-1])
+
+
+class _LayerNorm:
+    """Layer normalisation with every client's own scale and shift."""
+
+    def __init__(self, name, layer):
+        self.shape, self.eps = layer.normalized_shape, layer.eps
+        self.weight = None if layer.weight is None else f"{name}.weight"
+        self.bias = None if layer.bias is None else f"{name}.bias"
+
+    def __call__(self, stack, x):
+        out = F.layer_norm(x, self.shape, eps=self.eps)
+        for key, combine in ((self.weight, torch.mul), (self.bias, torch.add)):
+            if key is not None:
+                own = stack.params[key]
+                out = combine(out, own.reshape(own.shape[0], *[1] * (x.ndim - own.ndim), *self.shape))
+        return out
+
+
+class _BatchNorm:
+    """Batch normalisation over each client's real rows; running statistics are updated in place."""
+
+    def __init__(self, name, layer):
+        self.eps, self.momentum = layer.eps, layer.momentum
+        self.affine, self.track = layer.affine, layer.track_running_stats
+        self.name = name
+
+    def __call__(self, stack, x):
+        if x.ndim != 3:
+            raise NotStackable(f"layer {self.name!r} (BatchNorm1d) is stacked for (rows, features) alone")
+        mask, n = stack.mask.unsqueeze(2), stack.lengths.to(x.dtype)[:, None]
+        mean = (x * mask).sum(1) / n
+        centred = (x - mean.unsqueeze(1)) * mask
+        var = (centred * centred).sum(1) / n
+        if self.track:
+            mean, var = self._track(stack, mean, var, n)
+        out = (x - mean.unsqueeze(1)) * torch.rsqrt(var + self.eps).unsqueeze(1)
+        if self.affine:
+            weight, bias = stack.params[f"{self.name}.weight"], stack.params[f"{self.name}.bias"]
+            out = out * weight.unsqueeze(1) + bias.unsqueeze(1)
+        return out
+
+    def _track(self, stack, mean, var, n):
+        """Statistics to use; a client in evaluation mode (one row) uses and keeps its running ones."""
+        running_mean = stack.buffers[f"{self.name}.running_mean"]
+        running_var = stack.buffers[f"{self.name}.running_var"]
+        seen = stack.buffers[f"{self.name}.num_batches_tracked"]
+        learns = (~stack.frozen_norm)[:, None]
+        kept_mean, kept_var = running_mean.clone(), running_var.clone()
+        with torch.no_grad():
+            seen += learns[:, 0].to(seen.dtype)
+            rate = (
+                (1 / seen.to(mean.dtype).clamp_min(1))[:, None]
+                if self.momentum is None
+                else torch.full_like(n, self.momentum)
+            )
+            rate = torch.where(learns, rate, torch.zeros_like(rate))
+            unbiased = var * (n / (n - 1).clamp_min(1))
+            running_mean += rate * (mean - running_mean)
+            running_var += rate * (unbiased - running_var)
+        return torch.where(learns, mean, kept_mean), torch.where(learns, var, kept_var)

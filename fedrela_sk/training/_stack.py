@@ -1,0 +1,42 @@
+"""The tensors of the clients that train together."""
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass
+class Stack:
+    """The clients of a cohort that still train, each tensor with a leading client axis.
+
+    Attributes
+    ----------
+    params : dict of leaf tensors
+        Trainable and frozen parameters.
+    buffers : dict of tensors
+    anchor, state : dict of tensors
+        Trainable parameters as received; the algorithm's client state.
+    mask : tensor of shape (n_clients, width)
+        1 for real rows of the current batch, 0 for padding.
+    lengths : tensor of shape (n_clients,)
+        Real rows of the current batch.
+    frozen_norm : tensor of shape (n_clients,), bool
+        Clients of one row, whose BatchNorm stays in evaluation mode.
+    """
+
+    params: dict
+    buffers: dict
+    anchor: dict
+    state: dict
+    frozen_norm: torch.Tensor
+    mask: torch.Tensor | None = None
+    lengths: torch.Tensor | None = None
+
+    def first(self, n):
+        """The first `n` clients, as views on the same memory; parameters are leaves again."""
+        cut = lambda tree: {name: tensor[:n] for name, tensor in tree.items()}  # noqa: E731
+        params = {
+            name: tensor.detach()[:n].requires_grad_(tensor.requires_grad)
+            for name, tensor in self.params.items()
+        }
+        return Stack(params, cut(self.buffers), cut(self.anchor), cut(self.state), self.frozen_norm[:n])

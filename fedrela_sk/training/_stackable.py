@@ -1,0 +1,192 @@
+"""Whether a net can be stacked, and its forward pass for many clients at once."""
+
+import torch
+from skorch import NeuralNetClassifier
+from skorch.callbacks import GradientNormClipping
+from torch import nn
+from torch.func import functional_call, vmap
+
+from fedrela_sk.training._graph import NotStackable, StackedGraph
+from fedrela_sk.training._net import tensors_of, write_tensors
+from fedrela_sk.training._stack import Stack
+
+# Optimisers whose step treats every number alone, given that all clients of a stack are at the same step.
+_ELEMENTWISE_OPTIMIZERS = (
+    torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.NAdam, torch.optim.RAdam, torch.optim.Adamax,
+    torch.optim.Adagrad, torch.optim.Adadelta, torch.optim.RMSprop, torch.optim.Rprop, torch.optim.ASGD,
+)  # fmt: skip
+_SEAMS = (
+    "infer",
+    "get_loss",
+    "train_step",
+    "train_step_single",
+    "initialize_optimizer",
+    "get_params_for_optimizer",
+)
+_MIXES_ROWS = (nn.modules.batchnorm._BatchNorm,)
+
+
+def stacked_forward(net, X):
+    """The forward pass of a net for a stack of clients.
+
+    Parameters
+    ----------
+    net : initialised skorch net
+    X : tensor of shape (n_rows, ...)
+        Some of the data, to prove that the stacked pass gives what the module gives.
+
+    Returns
+    -------
+    forward : callable of (Stack, tensor of shape (n_clients, n_rows, ...))
+    kind : {"direct", "vmap"}
+        Stacked layers with one batched product each, or `torch.func.vmap`.
+
+    Raises
+    ------
+    NotStackable
+        With the reason.
+    """
+    _check_parts(net)
+    module, X = net.module_, _two_rows(X)
+    try:
+        forward, kind = StackedGraph(module), "direct"
+        _prove(module, forward, X)
+        return forward, kind
+    except NotStackable as reason:
+        if any(isinstance(layer, _MIXES_ROWS) for layer in module.modules()):
+            raise
+        direct_reason = reason
+    try:
+        forward = _vmapped(module)
+        _prove(module, forward, X)
+        return forward, "vmap"
+    except NotStackable as error:
+        raise NotStackable(f"{direct_reason}; under vmap: {error}") from error
+
+
+def _check_parts(net):
+    """Refuse what has no stacked form beside the module itself."""
+    for seam in _SEAMS:
+        if getattr(type(net), seam) is not getattr(NeuralNetClassifier, seam):
+            raise NotStackable(f"{type(net).__name__} overrides {seam}")
+    if type(net.criterion_) not in (nn.CrossEntropyLoss, nn.NLLLoss):
+        raise NotStackable(f"criterion {type(net.criterion_).__name__} may look across rows")
+    if net.criterion_.reduction == "none":
+        raise NotStackable("the criterion's reduction is 'none'")
+    if net.optimizer not in _ELEMENTWISE_OPTIMIZERS:
+        name = getattr(net.optimizer, "__name__", repr(net.optimizer))
+        raise NotStackable(f"optimizer {name} is not elementwise")
+    names = [name for name, _ in net.module_.named_parameters(remove_duplicate=False)]
+    if len(names) != len(list(net.module_.parameters())):
+        raise NotStackable("layers share parameters")
+    if net.module_.state_dict().keys() - set(names) - {name for name, _ in net.module_.named_buffers()}:
+        raise NotStackable("its state holds more than parameters and buffers")
+
+
+def clip_rule(callbacks):
+    """How gradients are clipped, per client: a function of the stacked parameters, or None.
+
+    Raises
+    ------
+    NotStackable
+        For any callback but `skorch.callbacks.GradientNormClipping`.
+    """
+    other = [type(callback).__name__ for callback in callbacks if type(callback) is not GradientNormClipping]
+    if other:
+        raise NotStackable(f"callback {other[0]} runs in one client's training")
+    rules = [c for c in callbacks if c.gradient_clip_value is not None]
+    if not rules:
+        return None
+
+    def clip(params):
+        for rule in rules:
+            _clip(params, float(rule.gradient_clip_value), float(rule.gradient_clip_norm_type))
+
+    return clip
+
+
+def _clip(params, limit, order):
+    """Scale every client's gradient to a norm of at most `limit`, as `clip_grad_norm_` does for one."""
+    norms = torch.stack([torch.linalg.vector_norm(p.grad.flatten(1), order, dim=1) for p in params])
+    total = torch.linalg.vector_norm(norms, order, dim=0)
+    factor = (limit / (total + 1e-6)).clamp(max=1.0)
+    for p in params:
+        p.grad.mul_(factor.reshape(-1, *[1] * (p.ndim - 1)))
+
+
+def _vmapped(module):
+    """Any module under `torch.func.vmap`, every client with its own parameters and buffers."""
+
+    def one(params, buffers, x):
+        output = functional_call(module, (params, buffers), (x,))
+        return output[0] if isinstance(output, tuple) else output
+
+    mapped = vmap(one, in_dims=(0, 0, 0), randomness="different")
+
+    def forward(stack, X):
+        module.train()
+        return mapped(stack.params, stack.buffers, X)
+
+    return forward
+
+
+def _two_rows(X):
+    """Two rows that differ, where the data have any."""
+    first = X[:1]
+    other = next((X[i : i + 1] for i in range(1, min(len(X), 50)) if not torch.equal(X[i], X[0])), first)
+    return torch.cat([first, other])
+
+
+def _prove(module, forward, X):
+    """Compare a stack of two clients with the module itself; rows must not look at each other.
+
+    Dropout is switched off for the comparison; buffers come back as they were.
+    """
+    dropouts = [layer for layer in module.modules() if isinstance(layer, nn.modules.dropout._DropoutNd)]
+    rates, kept = [layer.p for layer in dropouts], {k: v.clone() for k, v in tensors_of(module).items()}
+    mixes = any(isinstance(layer, _MIXES_ROWS) for layer in module.modules())
+    was_training = module.training
+    module.train()
+    for layer in dropouts:
+        layer.p = 0.0
+    try:
+        with torch.no_grad():
+            expected = _run(module, X)
+            alone = expected[:1] if mixes else _run(module, X[[0, 0]])[:1]
+            write_tensors(module, kept)
+            stacked = forward(_probe_stack(module, kept, X), torch.stack([X, X]))
+    except NotStackable:
+        raise
+    except Exception as error:
+        raise NotStackable(f"its stacked forward pass fails ({type(error).__name__}: {error})") from error
+    finally:
+        for layer, rate in zip(dropouts, rates, strict=True):
+            layer.p = rate
+        write_tensors(module, kept)
+        module.train(was_training)
+    tolerance = 1e-4 if expected.dtype != torch.float64 else 1e-9
+    close = lambda a, b: a.shape == b.shape and torch.allclose(a, b, tolerance, tolerance)  # noqa: E731
+    if not close(expected[:1], alone):
+        raise NotStackable("its output for a row depends on the other rows of the batch, or on chance")
+    if not (close(expected, stacked[0]) and close(expected, stacked[1])):
+        raise NotStackable("its stacked forward pass does not give what the module gives")
+
+
+def _run(module, X):
+    output = module(X)
+    return output[0] if isinstance(output, tuple) else output
+
+
+def _probe_stack(module, tensors, X):
+    names = {name for name, _ in module.named_parameters()}
+    twice = {name: torch.stack([tensor, tensor]) for name, tensor in tensors.items()}
+    stack = Stack(
+        params={name: tensor for name, tensor in twice.items() if name in names},
+        buffers={name: tensor for name, tensor in twice.items() if name not in names},
+        anchor={},
+        state={},
+        frozen_norm=torch.zeros(2, dtype=torch.bool, device=X.device),
+    )
+    stack.mask = torch.ones(2, len(X), dtype=X.dtype, device=X.device)
+    stack.lengths = torch.full((2,), len(X), device=X.device)
+    return stack
