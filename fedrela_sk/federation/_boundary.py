@@ -9,6 +9,7 @@ from sklearn.utils.validation import column_or_1d
 
 from fedrela_sk._sklearn import _check_sample_weight
 from fedrela_sk.exceptions import LabelError, NotFiniteError
+from fedrela_sk.training._net import floating_dtype
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,11 @@ def encode_labels(y):
     """
     y = column_or_1d(y, warn=True)
     check_classification_targets(y)
-    classes, codes = np.unique(y, return_inverse=True)
+    try:
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in y.tolist()})
+        raise LabelError(f"Labels of different kinds cannot be sorted, got {kinds}. Use one kind.") from error
     if len(classes) < 2:
         raise LabelError(
             f"y has one class only, {classes.tolist()[0]!r}: there is nothing to classify. "
@@ -52,31 +57,39 @@ def codes_of(labels, classes, what):
     LabelError
         If a label is not among them; `what` says whose labels they are.
     """
-    labels = np.asarray(labels)
-    known = np.isin(labels, classes)
-    if not known.all():
-        row = int(np.flatnonzero(~known)[0])
+    position = {label: code for code, label in enumerate(classes.tolist())}
+    labels = column_or_1d(labels).tolist()
+    codes = np.array([position.get(label, -1) for label in labels], dtype=np.int64)
+    unknown = np.flatnonzero(codes < 0)
+    if len(unknown):
+        row = int(unknown[0])
         raise LabelError(
             f"{what} has the label {labels[row]!r} in row {row}, which is not among the classes "
             f"{classes.tolist()} of y."
         )
-    return np.searchsorted(classes, labels).astype(np.int64)
+    return codes
 
 
-def check_finite(X, specs=()):
+def check_finite(X, specs=(), what="X"):
     """`X` itself, if no entry is NaN or infinite; the error names the row and, given `specs`, its client."""
-    if X.dtype.kind != "f" or np.isfinite(X.sum(dtype=np.float64)):
+    if X.dtype.kind != "f":
         return X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(X.sum(dtype=np.float64)):  # one pass without a temporary the size of the data
+            return X
     bad = np.flatnonzero(~np.isfinite(X.reshape(len(X), -1)).all(axis=1))
     if not len(bad):  # the sum itself overflowed
         return X
     row = int(bad[0])
     value = "NaN" if np.isnan(X[row]).any() else "infinity"
-    owner = next((f" (client {spec.key!r})" for spec in specs if row in spec.rows), "")
     raise NotFiniteError(
-        f"Input X contains {value} in row {row}{owner}; {len(bad)} rows are affected. Impute or drop missing "
-        "values first, for example with sklearn.impute.SimpleImputer in a pipeline."
+        f"Input {what} contains {value} in row {row}{_owner(row, specs)}; {len(bad)} rows are affected. Impute "
+        "or drop missing values first, for example with sklearn.impute.SimpleImputer in a pipeline."
     )
+
+
+def _owner(row, specs):
+    return next((f" (client {spec.key!r})" for spec in specs if row in spec.rows), "")
 
 
 def check_row_weights(sample_weight, X):
@@ -95,9 +108,36 @@ def check_row_weights(sample_weight, X):
     return None if (weights == 1).all() else weights
 
 
-def to_tensor(X, net):
-    """`X` as one tensor in the dtype of the net's module, on its device."""
-    from fedrela_sk.training._net import floating_dtype
+def to_tensor(X, net, specs=(), what="X"):
+    """`X` as one tensor in the dtype of the net's module, on its device.
 
-    tensor = torch.from_numpy(np.ascontiguousarray(X))
-    return tensor.to(device=net.device, dtype=floating_dtype(net.module_))
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, ...)
+        Finite numbers.
+    net : initialised skorch net
+    specs : list of ClientSpec
+        For the error: who holds a row.
+    what : str
+        For the error: what `X` is called.
+
+    Raises
+    ------
+    NotFiniteError
+        If a number is too large for the dtype of the module.
+    """
+    dtype = floating_dtype(net.module_)
+    # torch reads native byte order, warns about arrays that it may not write to, and knows no longdouble
+    kind = np.float64 if X.dtype.kind == "f" and X.dtype.itemsize > 8 else X.dtype.newbyteorder("=")
+    tensor = torch.from_numpy(np.require(X, kind, ["C", "W"])).to(device=net.device, dtype=dtype)
+    if torch.isfinite(tensor.sum()):
+        return tensor
+    bad = (~torch.isfinite(tensor.flatten(1)).all(1)).nonzero()
+    if not len(bad):  # the sum itself overflowed
+        return tensor
+    row = int(bad[0])
+    raise NotFiniteError(
+        f"Input {what} has a number in row {row}{_owner(row, specs)} that is too large for the module's dtype "
+        f"{dtype}, got {np.abs(X[row].astype(np.float64)).max():.6g}. Scale the features first, for example with "
+        "sklearn.preprocessing.StandardScaler in a pipeline."
+    )

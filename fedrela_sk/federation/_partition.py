@@ -13,6 +13,10 @@ from fedrela_sk.exceptions import GroupsError, PartitionError
 
 # What splitters say about rare classes; a client may lack a class here.
 _HARMLESS_WARNINGS = ("The least populated class in y has only", "The least populated classes in y have only")
+_HOW_GROUPS_GET_LOST = (
+    "Pass fit(X, y, groups=...). Inside a Pipeline, a search or cross-validation groups only arrive with metadata "
+    "routing: call sklearn.set_config(enable_metadata_routing=True) first and pass groups to the outermost fit."
+)
 
 
 def make_clients(clients, X, y, groups, seed):
@@ -54,24 +58,38 @@ def make_clients(clients, X, y, groups, seed):
 def _by_group(groups, n_rows):
     if groups is None:
         raise GroupsError(
-            "clients=None makes one client per group, but fit got no groups. Pass fit(X, y, groups=...). "
-            "Inside a Pipeline, a search or cross-validation groups only arrive with metadata routing: call "
-            "sklearn.set_config(enable_metadata_routing=True) first and pass groups to the outermost fit. "
+            f"clients=None makes one client per group, but fit got no groups. {_HOW_GROUPS_GET_LOST} "
             "Without groups, set clients to a number or a splitter."
         )
     groups = column_or_1d(groups)
     if len(groups) != n_rows:
         raise GroupsError(f"groups must have one entry per row: got {len(groups)} for {n_rows} rows.")
-    missing = np.flatnonzero([g is None or g != g for g in groups.tolist()])
+    missing = np.flatnonzero([_is_missing(group) for group in groups.tolist()])
     if len(missing):
         raise GroupsError(
             f"groups has a missing value in row {missing[0]} ({len(missing)} in all). "
             "Give every row a client, or drop these rows."
         )
-    keys, code = np.unique(groups, return_inverse=True)
+    try:
+        keys, code = np.unique(groups, return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(group).__name__ for group in groups.tolist()})
+        raise GroupsError(
+            f"Groups of different kinds cannot be put in order, got {kinds}. Make them one kind, for example str."
+        ) from error
     order = np.argsort(code, kind="stable")  # rows of a client stay in ascending order
     cuts = np.cumsum(np.bincount(code, minlength=len(keys)))[:-1]
     return keys.tolist(), np.split(order, cuts)
+
+
+def _is_missing(group):
+    """Whether a group is None, NaN, NaT or pandas' NA, which no comparison likes."""
+    if group is None:
+        return True
+    try:
+        return bool(group != group)
+    except TypeError:
+        return True
 
 
 def _even(n_clients, groups, n_rows, seed):
@@ -97,6 +115,10 @@ def _by_splitter(splitter, X, y, groups, seed):
         except PartitionError:
             raise
         except ValueError as error:
+            if groups is None and "groups" in str(error):
+                raise GroupsError(
+                    f"clients={splitter!r} needs groups, but fit got none. {_HOW_GROUPS_GET_LOST}"
+                ) from error
             raise PartitionError(f"clients={splitter!r} could not cut the {len(y)} rows: {error}") from error
     return range(len(parts)), _check_test_sets(parts, len(y))
 

@@ -106,7 +106,7 @@ def relabel_client(relabeler, net, X, y, classes, spec, round, seed, settings, b
         row = int(np.flatnonzero(~np.isfinite(Q).all(axis=1))[0])
         raise NotFiniteError(f"{where}: the posterior of its row {row} is not finite, got {Q[row]}.")
     own = _own_copy(relabeler, classes, seed, round, spec)
-    draws = uniforms(seed, Purpose.RELABEL, Q.shape, round, spec.code)
+    draws = _draws(spec, len(classes), seed, round)
     try:
         weighted = weights is not None and has_fit_parameter(own, "sample_weight")
         own.fit(Q, y, sample_weight=weights) if weighted else own.fit(Q, y)
@@ -115,6 +115,13 @@ def relabel_client(relabeler, net, X, y, classes, spec, round, seed, settings, b
         raise ClientError(f"{where} failed: {type(error).__name__}: {error}") from error
     new, keep = answer if isinstance(answer, tuple) else (answer, np.ones(len(y), dtype=bool))
     return ClientRelabeling(round, own, *_check_answer(new, keep, classes, len(y), where))
+
+
+def _draws(spec, n_classes, seed, round):
+    """Uniforms of the client's training rows; a row's draws do not depend on which rows were set aside."""
+    shape = (len(spec.rows), n_classes)
+    draws = uniforms(seed, Purpose.RELABEL, shape, round, spec.code)
+    return draws[np.searchsorted(spec.rows, spec.train_rows)]
 
 
 def _own_copy(relabeler, classes, seed, round, spec):

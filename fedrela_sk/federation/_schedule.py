@@ -1,7 +1,7 @@
 """When things happen: the relabel round, who is due, the learning rate, who takes part."""
 
 import math
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -57,8 +57,9 @@ def lr_factor(lr_schedule, round):
     """Factor on the learning rate in round index `round`: g^round, what a callable says, or 1."""
     if lr_schedule is None:
         return 1.0
-    factor = lr_schedule(round) if callable(lr_schedule) else lr_schedule**round
-    if not (np.isscalar(factor) and np.isfinite(factor) and factor >= 0):
+    with np.errstate(over="ignore"):
+        factor = lr_schedule(round) if callable(lr_schedule) else np.float64(lr_schedule) ** round
+    if not (isinstance(factor, Real) and np.isfinite(factor) and factor >= 0):
         raise ValueError(f"lr_schedule must give a finite factor >= 0, got {factor!r} in round {round}.")
     return float(factor)
 
@@ -73,7 +74,7 @@ def choose_clients(clients, share, round, seed):
     share : float in (0, 1]
         max(1, round half up(share x number of clients)) take part.
     """
-    n_chosen = max(1, math.floor(share * len(clients) + 0.5))
+    n_chosen = max(1, math.floor(share * len(clients) + 0.5 + 1e-9))  # 0.145 x 100 is meant to be 14.5
     if n_chosen >= len(clients):
         return list(clients)
     chosen = numpy_stream(seed, Purpose.PARTICIPATION, round).choice(len(clients), n_chosen, replace=False)

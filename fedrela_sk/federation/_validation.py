@@ -39,12 +39,12 @@ class Validation:
 
 
 def hold_out(spec, share, seed):
-    """A client without the rows that it sets aside: floor(share x rows), drawn at random.
+    """A client without the rows that it sets aside: floor(share x rows), drawn at random; one row stays.
 
     Parameters
     ----------
     spec : ClientSpec
-    share : float in (0, 1) or None
+    share : float in (0, 1)
     seed : int
 
     Returns
@@ -53,8 +53,8 @@ def hold_out(spec, share, seed):
         With the remaining `train_rows`.
     """
     n_rows = len(spec.rows)
-    n_held = 0 if share is None else int(share * n_rows)
-    if n_held == 0:
+    n_held = min(int(share * n_rows + 1e-9), n_rows - 1)  # 0.29 x 100 is meant to be 29
+    if n_held <= 0:
         return spec
     stream = numpy_stream(seed, Purpose.VALIDATION, client=spec.code)
     order = stream.permutation(n_rows)
