@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import (
     Interval,
     Options,
     StrOptions,
+    validate_parameter_constraints,
     validate_params,
 )
 from sklearn.utils._tags import InputTags, Tags, get_tags
@@ -43,5 +44,6 @@ __all__ = [
     "_safe_split",
     "get_tags",
     "validate_data",
+    "validate_parameter_constraints",
     "validate_params",
 ]

@@ -27,7 +27,16 @@ from fedrela_sk.federation._relabeling import check_relabel_posteriors, relabeli
 from fedrela_sk.federation._schedule import relabel_round
 from fedrela_sk.federation._validation import Validation, hold_out_all
 from fedrela_sk.federation._weights import check_class_weight, class_counts
-from fedrela_sk.training import ENGINES, LocalData, build_net, one_thread_is_enough, posteriors, torch_threads
+from fedrela_sk.training import (
+    ENGINES,
+    Engine,
+    LocalData,
+    build_net,
+    one_thread_is_enough,
+    posteriors,
+    start_engine,
+    torch_threads,
+)
 from fedrela_sk.training._net import tensors_of, write_tensors
 
 logger = logging.getLogger("fedrela_sk")
@@ -93,8 +102,11 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     select : {"last", "best_validation"}, default="last"
         Which round's model to keep. "best_validation": highest balanced accuracy on the validation rows,
         the earliest of equals; all rounds count.
-    engine : {"auto", "loop"}, default="auto"
-        How clients are trained; "loop" trains one after the other.
+    engine : {"auto", "loop", "stacked"} or Engine, default="auto"
+        How clients are trained. "loop": one after the other; runs any module. "stacked": many at once, for
+        nets that have a stacked form; the same batches and the same mathematics, summed in another order.
+        An object carries settings: ``fedrela_sk.training.Stacked(cohort_size=64)``. "auto" decides by facts
+        that are the same in every run (kinds of layers, parameters, batch size, device, clients).
     local_data, n_jobs, memory, checkpoint, warm_start
         Reserved. Other values than the defaults are refused.
     verbose : int, default=0
@@ -165,7 +177,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "lr_schedule": [Interval(Real, 0, None, closed="neither"), callable, None],
         "validation": [Interval(Real, 0, 1, closed="neither"), None],
         "select": [StrOptions({"last", "best_validation"})],
-        "engine": [StrOptions({"auto", *ENGINES})],
+        "engine": [StrOptions({"auto", *ENGINES}), Engine],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
@@ -329,8 +341,11 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _run(self, plan, net):
         """All rounds; (conductor, final state)."""
-        engine = ENGINES["loop"](net, plan.data, plan.algorithm, len(plan.classes), plan.seed)
-        self.engine_ = f"loop ({'asked for' if self.engine == 'loop' else 'the only engine there is'})"
+        n_clients = sum(len(spec.train_rows) > 0 for spec in plan.specs)
+        engine, why = start_engine(
+            self.engine, net, plan.data, plan.algorithm, len(plan.classes), plan.seed, n_clients
+        )
+        self.engine_ = f"{engine.name} ({why})"
         conductor = Conductor(plan, net, engine)
         state = conductor.start(tensors_of(net.module_))
         context = self._init_callback_context(max_subtasks=plan.n_rounds)

@@ -16,7 +16,7 @@ from fedrela_sk.training._generator import forked_generators, seed_generators
 from fedrela_sk.training._net import forward, read_settings, tensors_of, write_tensors
 
 
-class Loop:
+class LoopEngine:
     """Trains the clients of a round one after the other on one working copy of the net.
 
     Parameters

@@ -7,7 +7,7 @@ from torch import nn
 from torch.func import functional_call, vmap
 
 from fedrela_sk.training._graph import NotStackable, StackedGraph
-from fedrela_sk.training._net import tensors_of, write_tensors
+from fedrela_sk.training._net import BATCH_NORMS, tensors_of, write_tensors
 from fedrela_sk.training._stack import Stack
 
 # Optimisers whose step treats every number alone, given that all clients of a stack are at the same step.
@@ -15,15 +15,7 @@ _ELEMENTWISE_OPTIMIZERS = (
     torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.NAdam, torch.optim.RAdam, torch.optim.Adamax,
     torch.optim.Adagrad, torch.optim.Adadelta, torch.optim.RMSprop, torch.optim.Rprop, torch.optim.ASGD,
 )  # fmt: skip
-_SEAMS = (
-    "infer",
-    "get_loss",
-    "train_step",
-    "train_step_single",
-    "initialize_optimizer",
-    "get_params_for_optimizer",
-)
-_MIXES_ROWS = (nn.modules.batchnorm._BatchNorm,)
+_SEAMS = ("infer", "initialize_optimizer", "get_params_for_optimizer")
 
 
 def stacked_forward(net, X):
@@ -53,7 +45,7 @@ def stacked_forward(net, X):
         _prove(module, forward, X)
         return forward, kind
     except NotStackable as reason:
-        if any(isinstance(layer, _MIXES_ROWS) for layer in module.modules()):
+        if any(isinstance(layer, BATCH_NORMS) for layer in module.modules()):
             raise
         direct_reason = reason
     try:
@@ -71,8 +63,6 @@ def _check_parts(net):
             raise NotStackable(f"{type(net).__name__} overrides {seam}")
     if type(net.criterion_) not in (nn.CrossEntropyLoss, nn.NLLLoss):
         raise NotStackable(f"criterion {type(net.criterion_).__name__} may look across rows")
-    if net.criterion_.reduction == "none":
-        raise NotStackable("the criterion's reduction is 'none'")
     if net.optimizer not in _ELEMENTWISE_OPTIMIZERS:
         name = getattr(net.optimizer, "__name__", repr(net.optimizer))
         raise NotStackable(f"optimizer {name} is not elementwise")
@@ -144,7 +134,7 @@ def _prove(module, forward, X):
     """
     dropouts = [layer for layer in module.modules() if isinstance(layer, nn.modules.dropout._DropoutNd)]
     rates, kept = [layer.p for layer in dropouts], {k: v.clone() for k, v in tensors_of(module).items()}
-    mixes = any(isinstance(layer, _MIXES_ROWS) for layer in module.modules())
+    mixes = any(isinstance(layer, BATCH_NORMS) for layer in module.modules())
     was_training = module.training
     module.train()
     for layer in dropouts:

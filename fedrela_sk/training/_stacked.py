@@ -1,5 +1,7 @@
 """The stacked engine: many clients in one pass, their parameters stacked along a leading axis."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -18,7 +20,7 @@ from fedrela_sk.training._stack import Stack
 from fedrela_sk.training._stackable import clip_rule, stacked_forward
 
 
-class Stacked:
+class StackedEngine:
     """Trains the clients of a cohort in one pass.
 
     The batches, the hooks and the mathematics are those of the loop engine; sums run in another order.
@@ -30,8 +32,10 @@ class Stacked:
     algorithm : Algorithm
     n_classes : int
     seed : int
-    cohort_size : int, default=256
+    cohort_size : int
         Clients that train at once. Memory grows with it; results depend on it by rounding.
+    precision : {None, "bf16"}
+        "bf16": products under `torch.autocast`; None: the module's own dtype.
 
     Raises
     ------
@@ -41,13 +45,14 @@ class Stacked:
 
     name = "stacked"
 
-    def __init__(self, net, data, algorithm, n_classes, seed, cohort_size=256):
+    def __init__(self, net, data, algorithm, n_classes, seed, cohort_size, precision=None):
         self.net = net
         self.data = data
         self.algorithm = algorithm
         self.n_classes = n_classes
         self.seed = seed
         self.cohort_size = cohort_size
+        self.precision = precision
         self.settings = read_settings(net)
         self._forward, self.kind = stacked_forward(net, data.X)
         self._clip = clip_rule(self.settings.callbacks)
@@ -59,7 +64,7 @@ class Stacked:
     def train(self, round, tasks, server_state, lr_factor=1.0):
         """Updates of the clients of one round, a `CohortUpdate` per cohort, in the plan's order.
 
-        Parameters and errors as in `Loop.train`.
+        Parameters and errors as in `LoopEngine.train`.
         """
         with forked_generators(self.net.device):
             for cohort in make_cohorts(list(tasks), self.settings, self.cohort_size):
@@ -78,6 +83,12 @@ class Stacked:
                 f"Clients {_names(tasks)} failed in round {round}: {type(error).__name__}: {error}. "
                 "engine='loop' trains them one by one and names the one that fails."
             ) from error
+
+    def _autocast(self):
+        """Where products run in a shorter dtype, if they are to."""
+        if self.precision is None:
+            return nullcontext()
+        return torch.autocast(self.data.X.device.type, dtype=torch.bfloat16)
 
     def _train(self, round, tasks, server_state, lr_factor):
         seed_generators(self.net.device, self.seed, Purpose.MODULE, round, tasks[0].client.code)
@@ -172,8 +183,8 @@ class _CohortRun:
         criterion = self.engine.net.criterion_
         if criterion.reduction == "sum":
             return torch.ones_like(weights[:, :1])
-        own = criterion.weight
-        return (weights if own is None else weights * own[self.labels]).sum(1, keepdim=True)
+        weights = weights if criterion.weight is None else weights * criterion.weight[self.labels]
+        return (weights * (self.labels != criterion.ignore_index)).sum(1, keepdim=True)
 
     def _optimizer(self, params):
         """The net's optimiser over the stacked parameters, fresh."""
@@ -204,7 +215,8 @@ class _CohortRun:
         """One step of the clients in `stack`."""
         engine, algorithm = self.engine, self.engine.algorithm
         optimizer.zero_grad()
-        output = engine._forward(stack, engine.data.X[rows])
+        with engine._autocast():
+            output = engine._forward(stack, engine.data.X[rows])
         if not engine._output_checked:
             check_output(output.detach().flatten(0, 1), engine.net.criterion_, engine.n_classes)
             engine._output_checked = True
@@ -247,14 +259,15 @@ class _CohortRun:
         tensors, state = self._finish(tensors)
         self._check_finite(tensors)
         shared = set(engine.algorithm.shared(self.received))
-        kept = {name: tensors.pop(name) for name in self.received if name not in shared}
+        kept = {name: tensors[name] for name in self.received if name not in shared}
+        sent = {name: stack for name, stack in tensors.items() if name not in kept}
         order = np.array(sorted(range(len(tasks)), key=lambda i: tasks[i].client.position))
         turn = torch.from_numpy(order).to(self.device)
         straight = (order == np.arange(len(order))).all()
         put = lambda tree: tree if straight else {k: v[turn] for k, v in tree.items()}  # noqa: E731
         return CohortUpdate(
             clients=tuple(tasks[i].client for i in order),
-            tensors=put(tensors),
+            tensors=put(sent),
             weights=np.array([tasks[i].weight for i in order]),
             kept=put(kept),
             state=put(state),
@@ -284,7 +297,7 @@ class _CohortRun:
         return _stack_trees(sent), _stack_trees(states)
 
     def _check_losses(self, losses):
-        bad = np.flatnonzero(~(losses < np.inf))
+        bad = np.flatnonzero(~np.isfinite(losses))
         if len(bad):
             raise NotFiniteError(
                 f"The loss of client {self.tasks[bad[0]].client.key!r} in round {self.round} is "

@@ -1,0 +1,131 @@
+"""Which engine trains the clients: by name, by an object with settings, or by facts that never change."""
+
+from numbers import Integral
+
+from sklearn.base import BaseEstimator
+from torch import nn
+
+from fedrela_sk._sklearn import Interval, StrOptions, validate_parameter_constraints
+from fedrela_sk.exceptions import NetError
+from fedrela_sk.training._graph import NotStackable
+from fedrela_sk.training._loop import LoopEngine
+from fedrela_sk.training._stacked import StackedEngine
+
+# Up to this many parameters a dense net is faster stacked than one client after the other on a CPU, as
+# measured by benchmarks/auto_table.py (results/auto_table.csv): first entry whose batch size is not exceeded.
+_STACKED_UP_TO = ((64, 400_000), (256, 100_000), (float("inf"), 30_000))
+_FEW_CLIENTS = 3
+
+
+class Engine(BaseEstimator):
+    """Base of the engines' settings."""
+
+
+class Loop(Engine):
+    """One client after the other; runs any module."""
+
+    name = "loop"
+
+    def start(self, net, data, algorithm, n_classes, seed):
+        """A running engine for one fit."""
+        return LoopEngine(net, data, algorithm, n_classes, seed)
+
+
+class Stacked(Engine):
+    """Many clients at once.
+
+    Parameters
+    ----------
+    cohort_size : int >= 1, default=256
+        Clients that train at once. Memory is O(cohort_size x model).
+    precision : {"bf16"} or None, default=None
+        "bf16": products under `torch.autocast` in bfloat16; parameters keep the module's dtype.
+    """
+
+    name = "stacked"
+
+    _parameter_constraints = {
+        "cohort_size": [Interval(Integral, 1, None, closed="left")],
+        "precision": [StrOptions({"bf16"}), None],
+    }
+
+    def __init__(self, cohort_size=256, precision=None):
+        self.cohort_size = cohort_size
+        self.precision = precision
+
+    def start(self, net, data, algorithm, n_classes, seed):
+        """A running engine for one fit; `NotStackable` if the net has no stacked form."""
+        validate_parameter_constraints(
+            self._parameter_constraints, self.get_params(deep=False), caller_name="Stacked"
+        )
+        return StackedEngine(net, data, algorithm, n_classes, seed, self.cohort_size, self.precision)
+
+
+ENGINES = {"loop": Loop, "stacked": Stacked}
+
+
+def start_engine(engine, net, data, algorithm, n_classes, seed, n_clients):
+    """The running engine of a fit, and why it is this one.
+
+    Parameters
+    ----------
+    engine : "auto", a key of `ENGINES` or an `Engine`
+    net : initialised skorch net
+    data : LocalData
+    algorithm : Algorithm
+    n_classes, seed : int
+    n_clients : int
+        Clients that have rows.
+
+    Returns
+    -------
+    running : LoopEngine or StackedEngine
+    why : str
+
+    Raises
+    ------
+    NetError
+        If "stacked" was asked for and the net cannot be stacked.
+    """
+    if engine == "auto":
+        return _start_auto(net, data, algorithm, n_classes, seed, n_clients)
+    settings = ENGINES[engine]() if isinstance(engine, str) else engine
+    try:
+        running = settings.start(net, data, algorithm, n_classes, seed)
+    except NotStackable as reason:
+        raise NetError(
+            f"engine={engine!r} cannot train this net: {reason}. Use engine='loop', or 'auto' to let such nets "
+            "go to the loop by themselves."
+        ) from reason
+    return running, "asked for"
+
+
+def _start_auto(net, data, algorithm, n_classes, seed, n_clients):
+    reason = _slower_stacked(net, data, n_clients)
+    if reason is None:
+        try:
+            running = Stacked().start(net, data, algorithm, n_classes, seed)
+            return (
+                running,
+                f"{running.kind}: a small dense net" if data.X.device.type == "cpu" else running.kind,
+            )
+        except NotStackable as error:
+            reason = str(error)
+    return Loop().start(net, data, algorithm, n_classes, seed), reason
+
+
+def _slower_stacked(net, data, n_clients):
+    """Why stacking would not pay, None if it does: facts of the job alone, never a timing."""
+    if n_clients < _FEW_CLIENTS:
+        return f"{n_clients} clients are too few to stack"
+    if data.X.device.type != "cpu":
+        return None
+    module = net.module_
+    if any(isinstance(layer, nn.modules.conv._ConvNd) for layer in module.modules()):
+        return "convolutions on a CPU are faster one client after the other"
+    n_params = sum(p.numel() for p in module.parameters())
+    size = net.batch_size if net.batch_size > 0 else len(data.X) // n_clients
+    limit = next(most for batch, most in _STACKED_UP_TO if size <= batch)
+    if n_params > limit:
+        return f"{n_params} parameters at batches of {size} fill the CPU one client at a time"
+    return None
