@@ -1,5 +1,7 @@
 """The weighted mean of the clients' tensors, folded one update at a time."""
 
+import math
+
 import torch
 
 
@@ -33,9 +35,13 @@ class WeightedMean:
         ----------
         tensors : dict of tensors
         weight : float >= 0
+
+        Raises
+        ------
+        ValueError
+            If the weight is negative or not finite, or if other updates held other tensors.
         """
-        if weight < 0:
-            raise ValueError(f"An update's weight must be >= 0, got {weight}. Check client_weight.")
+        self._check(tensors, weight)
         self.total_weight += weight
         for name, tensor in tensors.items():
             if not tensor.is_floating_point():
@@ -54,9 +60,14 @@ class WeightedMean:
         ----------
         stacks : dict of tensors of shape (n_clients, ...)
         weights : ndarray of shape (n_clients,), float64, >= 0
+
+        Raises
+        ------
+        ValueError
+            As in `add`.
         """
-        if (weights < 0).any():
-            raise ValueError(f"An update's weight must be >= 0, got {weights.min()}. Check client_weight.")
+        for weight in weights.tolist():
+            self._check(stacks, weight)
         self.total_weight += float(weights.sum())
         factors = torch.from_numpy(weights)
         for name, stack in stacks.items():
@@ -68,6 +79,19 @@ class WeightedMean:
             share = torch.tensordot(factors.to(stack.device), stack.to(torch.float64), dims=1)
             self._sums[name] = share if known is None else known.add_(share)
             self._dtypes[name] = stack.dtype
+
+    def _check(self, tensors, weight):
+        """Refuse what has no place in a mean, before anything of it is folded in."""
+        if not 0 <= weight < math.inf:
+            raise ValueError(
+                f"An update's weight must be finite and >= 0, got {weight}. Check client_weight."
+            )
+        if self._sums and tensors.keys() != self._sums.keys():
+            name = min(tensors.keys() ^ self._sums.keys())
+            raise ValueError(
+                f"All updates must hold the same tensors, but {name!r} is in some of them only. "
+                "Send it from every client, or from none."
+            )
 
     def result(self):
         """The mean, each tensor in the dtype in which it came.
