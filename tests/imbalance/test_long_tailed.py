@@ -167,9 +167,9 @@ def test_class_order_must_be_a_permutation(order):
     ("y", "message"),
     [
         (np.zeros(4, dtype=int), r"at least 2 classes in y, got 1: \[0\]"),
-        (np.array([0.0, 1.0, np.nan, 1.0]), r"Label 2 is nan"),
+        (np.array([0.0, 1.0, np.nan, 1.0]), r"Label 2 is .*nan"),
         (np.array([0, "a", 0, "a"], dtype=object), r"make them one type, got \['int', 'str'\]"),
-        (None, "labels are missing"),
+        (None, "requires y to be passed, but the target y is None"),
     ],
 )
 def test_bad_labels(y, message):
