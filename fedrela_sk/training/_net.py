@@ -94,8 +94,10 @@ def build_net(estimator, X, y, n_classes, seed):
     with forked_generators(net.device):
         seed_generators(net.device, seed, Purpose.INIT)
         net.initialize()
+        verbose, net.verbose = net.verbose, 0  # a net that is sized would print
         for callback in user_callbacks(net):
             callback.on_train_begin(net, X=X, y=y)
+        net.verbose = verbose
     check_criterion(net.criterion_)
     net.classes_inferred_ = torch.arange(n_classes).numpy()
     return net

@@ -8,7 +8,7 @@ from torch import nn
 from fedrela_sk._random import client_code
 from fedrela_sk._update import ClientSpec
 from fedrela_sk.algorithms import FedAvg
-from fedrela_sk.training import LocalData, LocalTask, Loop, build_net, tensors_of
+from fedrela_sk.training import LocalData, LocalTask, LoopEngine, build_net, tensors_of
 
 
 class OneWeight(nn.Module):
@@ -45,7 +45,9 @@ def make_loop(X, algorithm=None, *, module=OneWeight, n_classes=2, seed=0, weigh
     X = X.unsqueeze(1) if X.ndim == 1 else X
     net = make_net(module, n_classes=n_classes, seed=seed, X=X.numpy(), **settings)
     weights = None if weights is None else torch.tensor(weights, dtype=torch.float64)
-    return Loop(net, LocalData(X, weights), FedAvg() if algorithm is None else algorithm, n_classes, seed)
+    return LoopEngine(
+        net, LocalData(X, weights), FedAvg() if algorithm is None else algorithm, n_classes, seed
+    )
 
 
 def make_task(loop, rows, y, *, key="a", params=None, state=None, weight=None, class_weights=None):

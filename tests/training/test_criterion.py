@@ -38,7 +38,13 @@ class Learned(nn.CrossEntropyLoss):
 
 @pytest.mark.parametrize(
     "criterion",
-    [nn.CrossEntropyLoss(), nn.CrossEntropyLoss(reduction="sum"), Child(), nn.NLLLoss(), Learned(trained=False)],
+    [
+        nn.CrossEntropyLoss(),
+        nn.CrossEntropyLoss(reduction="sum"),
+        Child(),
+        nn.NLLLoss(),
+        Learned(trained=False),
+    ],
 )
 def test_criteria_whose_logits_are_known(criterion):
     assert check_criterion(criterion) is criterion
@@ -125,7 +131,9 @@ def test_how_far_a_row_may_be_from_one_depends_on_the_dtype(dtype, fine, off):
 def test_even_logits_cost_log_of_the_number_of_classes():
     output, y = torch.zeros(4, 3, dtype=torch.float64), torch.tensor([0, 1, 2, 0])
     assert batch_loss(nn.CrossEntropyLoss(), output, y).item() == pytest.approx(math.log(3), abs=1e-15)
-    assert batch_loss(nn.CrossEntropyLoss(reduction="sum"), output, y).item() == pytest.approx(4 * math.log(3))
+    assert batch_loss(nn.CrossEntropyLoss(reduction="sum"), output, y).item() == pytest.approx(
+        4 * math.log(3)
+    )
 
 
 def test_nll_is_the_logarithm_that_skorch_takes():
@@ -145,9 +153,7 @@ def _criteria():
             yield nn.NLLLoss(weight=weight, reduction=reduction, ignore_index=1)
             for smoothing in (0.0, 0.3):
                 yield nn.CrossEntropyLoss(weight=weight, label_smoothing=smoothing, reduction=reduction)
-                yield Child(
-                    weight=weight, label_smoothing=smoothing, reduction=reduction, ignore_index=1
-                )
+                yield Child(weight=weight, label_smoothing=smoothing, reduction=reduction, ignore_index=1)
 
 
 def _batch(criterion, rows=7):
@@ -208,7 +214,9 @@ def test_the_mean_does_not_depend_on_the_unit_of_weights():
 def test_a_batch_without_weight_has_no_loss_and_no_gradient(dtype, reduction):
     output = torch.tensor([[3.0, -1.0], [0.5, 2.0]], dtype=dtype)
     weights = torch.zeros(2, dtype=dtype)
-    loss, grad = _loss_and_gradient(nn.CrossEntropyLoss(reduction=reduction), output, torch.tensor([0, 1]), weights)
+    loss, grad = _loss_and_gradient(
+        nn.CrossEntropyLoss(reduction=reduction), output, torch.tensor([0, 1]), weights
+    )
     assert loss == 0.0
     assert torch.equal(grad, torch.zeros_like(grad))
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from fedrela_sk.nets import MLP
-from fedrela_sk.training import one_thread_is_enough, torch_threads
 from fedrela_sk.training import _threads as room
+from fedrela_sk.training import one_thread_is_enough, torch_threads
 
 
 @pytest.fixture(autouse=True)
