@@ -31,12 +31,12 @@ def transition_row(values, label, statistics, target):
         Rows sum to one; rho is capped as in `transform`.
     """
     found = candidates_of_label(values, label, statistics)
-    starts = found.starts
-    entry, probability, keep = EXPECTATIONS[target](found, starts)
     row = np.zeros(values.shape)
     row[:, label] = 1.0
-    row[found.row[starts], label] = keep
-    row[found.row[entry], found.column[entry]] = probability
+    if len(found.row):
+        entry, probability, keep = EXPECTATIONS[target](found)
+        row[found.row[found.starts], label] = keep
+        row[found.row[entry], found.column[entry]] = probability
     return row
 
 

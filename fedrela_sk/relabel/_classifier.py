@@ -10,6 +10,7 @@ from sklearn.utils import indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from fedrela_sk._checks import check_posteriors
 from fedrela_sk._random import seed_from
 from fedrela_sk._sklearn import (
     HasMethods,
@@ -73,9 +74,8 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         How posteriors are made. None means 5 folds. An int means that many stratified folds in row order, but
         not more than the largest class has rows. The test sets must hold each row exactly once. A class that
         the training part of a fold lacks has posterior 0 there. "insample" asks a classifier about the
-        rows that it was trained on, as the paper does; such posteriors are overconfident, and for
-        flexible classifiers (trees, forests, boosting) close to the labels themselves, so that little is
-        left to re-label.
+        rows that it was trained on, as the paper does: such posteriors are overconfident, since the row's own
+        label has gone into them, and the more so the more flexible the classifier is (trees, forests).
     refit : bool, default=True
         False: no second training. The classifier is trained on the original labels, and posteriors are
         ``relabeler_.transform`` of its posteriors.
@@ -343,6 +343,7 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return class_columns(getattr(model, method)(X), model.classes_, self.classes_, method)
 
     def _correct(self, first, relabeled):
+        first, relabeled = check_posteriors(first), check_posteriors(relabeled)
         statistics, target = self.relabeler_._statistics(), self.relabeler_.target
         order = np.argsort(statistics.prior_weight, kind="stable")
         return recover_posteriors(

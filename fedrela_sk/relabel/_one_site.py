@@ -137,24 +137,30 @@ def draw_labels(relabeler, stage, labels, *, sample_weight, seed):
     stage : FirstStage
     labels : ndarray of shape (n_samples,)
     sample_weight : ndarray of shape (n_samples,) or None
+        Passed to the relabeler's `fit` where it takes them.
     seed : int
 
     Returns
     -------
     drawn : NewLabels
     """
-    relabeler = FedReLaRelabeler() if relabeler is None else clone(relabeler)
-    params = relabeler.get_params(deep=False)
+    relabeler = FedReLaRelabeler() if relabeler is None else clone(relabeler, safe=False)
+    params = relabeler.get_params(deep=False) if hasattr(relabeler, "get_params") else {}
     facts = {
         "classes": stage.classes,
         "input": "posterior" if stage.method == "predict_proba" else "score",
         "random_state": seed if params.get("random_state") is None else params["random_state"],
     }
-    relabeler.set_params(**{name: fact for name, fact in facts.items() if name in params})
-    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-    relabeler.fit(stage.responses, labels, **weights)
-    own_stream = "random_state" in params
-    draws = {} if own_stream else {"uniforms": uniforms(seed, Purpose.RELABEL, stage.responses.shape)}
+    known = {name: fact for name, fact in facts.items() if name in params}
+    if known:
+        relabeler.set_params(**known)
+    weighted = sample_weight is not None and has_fit_parameter(relabeler, "sample_weight")
+    relabeler.fit(stage.responses, labels, **({"sample_weight": sample_weight} if weighted else {}))
+    draws = (
+        {}
+        if "random_state" in params
+        else {"uniforms": uniforms(seed, Purpose.RELABEL, stage.responses.shape)}
+    )
     new = relabeler.relabel(stage.responses, labels, **draws)
     new, keep = new if isinstance(new, tuple) else (new, np.ones(len(labels), dtype=bool))
     new = np.asarray(new)
