@@ -1,22 +1,26 @@
 """torch's own generators, which modules that draw (Dropout) and initialisers use, under our streams."""
 
+import threading
 from contextlib import contextmanager
 
 import torch
 
 from fedrela_sk._random import integer_seed
 
+# The generators belong to the process: fits that run in several threads take turns.
+_turn = threading.RLock()
+
 
 @contextmanager
 def forked_generators(device):
-    """Run a block whose draws leave torch's generators as they were.
+    """Run a block whose draws leave torch's generators as they were, and no other thread's draws in between.
 
     Parameters
     ----------
     device : str or torch.device
         Where the module draws; the CPU's generator is kept as well.
     """
-    with torch.random.fork_rng(devices=[device] if _is_cuda(device) else []):
+    with _turn, torch.random.fork_rng(devices=[device] if _is_cuda(device) else []):
         yield
 
 

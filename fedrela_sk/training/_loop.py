@@ -65,18 +65,22 @@ class LoopEngine:
         ClientError
             Whatever went wrong, with client and round; `NotFiniteError` for a loss or an update.
         """
-        with forked_generators(self.net.device):
-            for task in tasks:
-                try:
-                    yield self._train_client(round, task, server_state, lr_factor)
-                except ClientError:
-                    raise
-                except NetError as error:
-                    raise NetError(f"Client {task.client.key!r}, round {round}: {error}") from error
-                except Exception as error:
-                    raise ClientError(
-                        f"Client {task.client.key!r} failed in round {round}: {type(error).__name__}: {error}"
-                    ) from error
+        for task in tasks:
+            yield self._train_one(round, task, server_state, lr_factor)
+
+    def _train_one(self, round, task, server_state, lr_factor):
+        """The update of one client; errors name it, torch's generators stay as they were."""
+        try:
+            with forked_generators(self.net.device):
+                return self._train_client(round, task, server_state, lr_factor)
+        except ClientError:
+            raise
+        except NetError as error:
+            raise NetError(f"Client {task.client.key!r}, round {round}: {error}") from error
+        except Exception as error:
+            raise ClientError(
+                f"Client {task.client.key!r} failed in round {round}: {type(error).__name__}: {error}"
+            ) from error
 
     def _train_client(self, round, task, server_state, lr_factor):
         module = self.net.module_
