@@ -157,7 +157,7 @@ def load_fars(*, residual=False, unknown="code", return_X_y=False, as_frame=True
         table,
         label=LABEL,
         group=GROUP,
-        target_names=SEVERITIES + RESIDUAL * residual,
+        target_names=SEVERITIES + RESIDUAL if residual else SEVERITIES,
         description=__doc__,
         as_frame=as_frame,
     )
