@@ -66,14 +66,14 @@ class StackedEngine:
 
         Parameters and errors as in `LoopEngine.train`.
         """
-        with forked_generators(self.net.device):
-            for cohort in make_cohorts(list(tasks), self.settings, self.cohort_size):
-                yield self.train_cohort(round, cohort, server_state, lr_factor)
+        for cohort in make_cohorts(list(tasks), self.settings, self.cohort_size):
+            yield self.train_cohort(round, cohort, server_state, lr_factor)
 
     def train_cohort(self, round, tasks, server_state, lr_factor):
         """`CohortUpdate` of one cohort, ordered as `make_cohorts` orders it."""
         try:
-            return self._train(round, tasks, server_state, lr_factor)
+            with forked_generators(self.net.device):
+                return self._train(round, tasks, server_state, lr_factor)
         except NetError as error:
             raise NetError(f"Round {round}, clients {_names(tasks)}: {error}") from error
         except ClientError:
@@ -92,9 +92,13 @@ class StackedEngine:
 
     def _train(self, round, tasks, server_state, lr_factor):
         seed_generators(self.net.device, self.seed, Purpose.MODULE, round, tasks[0].client.code)
-        run = _CohortRun(self, round, tasks, server_state, lr_factor)
+        run = self.cohort_run(round, tasks, server_state, lr_factor)
         run.all_steps()
         return run.update()
+
+    def cohort_run(self, round, tasks, server_state, lr_factor):
+        """One cohort in one round, laid out but not trained yet."""
+        return _CohortRun(self, round, tasks, server_state, lr_factor)
 
 
 class _CohortRun:
@@ -106,6 +110,7 @@ class _CohortRun:
         self.device = engine.data.X.device
         self.plan = self._make_plan()
         self.rows, self.labels = self._gather_rows()
+        self._check_batches()
         self.whole = self._stack()
         self.losses = torch.zeros(len(tasks), dtype=torch.float64, device=self.device)
 
@@ -132,6 +137,18 @@ class _CohortRun:
         self.owner = torch.from_numpy(owner).to(self.device)
         return rows[flat], labels[flat]
 
+    def _check_batches(self):
+        """BatchNorm has no statistics of one row, here as in torch."""
+        if not self.engine.settings.batch_norms:
+            return
+        alone = self.plan.lengths == 1
+        for i in self.owner.cpu().numpy()[alone]:
+            if len(self.tasks[i].rows) > 1:
+                raise ValueError(
+                    f"Expected more than 1 value per channel when training, but client "
+                    f"{self.tasks[i].client.key!r} has batches of one row under BatchNorm. Use a larger batch_size."
+                )
+
     def _stack(self):
         """Parameters and buffers of all clients of the cohort, copied once for each."""
         n, names = len(self.tasks), self.engine._param_names
@@ -141,7 +158,7 @@ class _CohortRun:
                 received[name] = tensor.detach().expand(n, *tensor.shape).contiguous()
             else:
                 received[name] = torch.stack([task.params[name] for task in self.tasks])
-        params = {name: received[name].clone().requires_grad_(grad) for name, grad in names.items()}
+        params = {name: _columns_first(received[name]).requires_grad_(grad) for name, grad in names.items()}
         buffers = {name: received[name].clone() for name in received if name not in names}
         states = [task.state or self.engine.algorithm.init_client(task.params) for task in self.tasks]
         state = {name: torch.stack([own[name] for own in states]) for name in states[0]}
@@ -216,7 +233,7 @@ class _CohortRun:
         engine, algorithm = self.engine, self.engine.algorithm
         optimizer.zero_grad()
         with engine._autocast():
-            output = engine._forward(stack, engine.data.X[rows])
+            output = engine._forward(stack, _take(engine.data.X, rows))
         if not engine._output_checked:
             check_output(output.detach().flatten(0, 1), engine.net.criterion_, engine.n_classes)
             engine._output_checked = True
@@ -333,6 +350,22 @@ def _row_losses(criterion, output, y):
         label_smoothing=criterion.label_smoothing,
         reduction="none",
     )
+
+
+def _columns_first(stack):
+    """A copy of stacked parameters; matrices lie in memory as (n_clients, inputs, outputs).
+
+    That is the layout in which a batched product makes the gradient of a dense layer, 1.5 times faster
+    than in the layout of `torch.nn.Linear`; the shape stays the module's.
+    """
+    if stack.ndim != 3:
+        return stack.clone(memory_format=torch.contiguous_format)
+    return stack.transpose(1, 2).clone(memory_format=torch.contiguous_format).transpose(1, 2)
+
+
+def _take(X, rows):
+    """``X[rows]``; `index_select` is several times faster than indexing with a matrix."""
+    return X.index_select(0, rows.flatten()).view(*rows.shape, *X.shape[1:])
 
 
 def _stack_trees(trees):
