@@ -1,0 +1,39 @@
+"""Data frames with and without pandas."""
+
+import sys
+
+import pytest
+
+from fedrela_sk.report import History
+from fedrela_sk.report._frame import data_frame
+from tests.report.helpers import make_record
+from tests.report.test_relabeling import make_report
+
+
+def test_options_are_passed_on():
+    pytest.importorskip("pandas")
+    frame = data_frame({"a": [1, 2], "b": [3, 4]}, index=["x", "y"])
+    assert frame.loc["y", "b"] == 4
+
+
+def _history():
+    history = History()
+    history.append(make_record(0))
+    return history
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [lambda: data_frame({}), lambda: _history().to_frame(), lambda: make_report(1).to_frame()],
+    ids=["data_frame", "History", "RelabelingReport"],
+)
+def test_without_pandas_the_error_says_how_to_get_it(ask, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"pip install 'fedrela_sk\[plots\]'.*available as arrays"):
+        ask()
+
+
+def test_everything_else_works_without_pandas(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert _history().column("n_rows").tolist() == [10]
+    assert len(make_report(2)) == 2
