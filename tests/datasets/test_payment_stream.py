@@ -80,6 +80,23 @@ def test_heterogeneity_sets_banks_apart():
     assert np.ptp(per_bank(apart, apart.mean_amount)) > 3 * np.ptp(per_bank(alike, alike.mean_amount))
 
 
+def test_effects_of_a_bank_are_independent():
+    world = world_of(heterogeneity=1.0, n_banks=40)
+    card = np.log(np.bincount(world.bank, world.card_risk) / np.bincount(world.bank))
+    # terminals are numbered region by region, in banks' order, and as unequal in number as customers
+    region = np.repeat(np.arange(40), 2 * np.bincount(world.bank))[:4000]
+    terminal = np.log(world.terminal_risk[np.searchsorted(region, np.arange(40))])
+    # 40 pairs: a correlation has a standard error of 0.16
+    assert abs(np.corrcoef(card, terminal)[0, 1]) < 0.6
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_wealth_of_banks_does_not_shift_the_whole(seed):
+    # two equal banks are shifted up and down alike, and the mean of the uniform law stays where it is
+    world = world_of(seed, n_customers=20_000, n_banks=2, bank_skew=0.0, heterogeneity=1.0)
+    assert world.mean_amount.mean() == pytest.approx(52.5, abs=0.8)
+
+
 @pytest.fixture(scope="module")
 def drawn():
     world = world_of(heterogeneity=0.0)
