@@ -81,11 +81,11 @@ def test_heterogeneity_sets_banks_apart():
 
 
 def test_effects_of_a_bank_are_independent():
-    world = world_of(heterogeneity=1.0, n_banks=40)
-    card = np.log(np.bincount(world.bank, world.card_risk) / np.bincount(world.bank))
-    # terminals are numbered region by region, in banks' order, and as unequal in number as customers
-    region = np.repeat(np.arange(40), 2 * np.bincount(world.bank))[:4000]
-    terminal = np.log(world.terminal_risk[np.searchsorted(region, np.arange(40))])
+    # 40 equal banks: 50 customers and 100 terminals each, numbered bank by bank
+    world = world_of(heterogeneity=1.0, n_banks=40, bank_skew=0.0)
+    card = np.log(world.card_risk.reshape(40, 50)[:, 0])
+    terminal = np.log(world.terminal_risk.reshape(40, 100)[:, 0])
+    assert len(np.unique(card)) == len(np.unique(terminal)) == 40
     # 40 pairs: a correlation has a standard error of 0.16
     assert abs(np.corrcoef(card, terminal)[0, 1]) < 0.6
 
