@@ -4,6 +4,8 @@ Each `check_` function returns the cleaned value, or raises an error that names 
 do. Nothing is repaired: no clipping, no renormalising, no filled gaps.
 """
 
+from numbers import Integral
+
 import numpy as np
 from sklearn.utils import check_array, column_or_1d
 
@@ -16,8 +18,8 @@ SUM_TOLERANCE_FLOAT64 = 1e-6
 LARGEST_SCORE = 1e150
 
 _POSTERIORS_HINT = (
-    "Pass the output of `predict_proba`; for logits apply softmax first or set input='score'. If these are "
-    "features: FedReLaSampler and RelabelingClassifier take features and make the posteriors themselves."
+    "Pass probabilities, such as `predict_proba` returns: apply softmax to logits first, or set input='score'. "
+    "If these are features: FedReLaSampler and RelabelingClassifier take features and make the posteriors."
 )
 
 
@@ -48,12 +50,13 @@ def check_posteriors(posteriors):
     )
     if posteriors.shape[1] == 1:
         return np.hstack([1.0 - posteriors, posteriors])
-    error = np.abs(posteriors.sum(axis=1) - 1.0)
-    row = int(np.argmax(error))
-    if error[row] > tolerance:
+    sums = posteriors.sum(axis=1)
+    wrong = np.abs(sums - 1.0) > tolerance
+    if wrong.any():
+        row = int(np.argmax(wrong))
         raise PosteriorError(
-            f"Row {row} of posteriors sums to {posteriors[row].sum():.6g}, expected 1 (up to {tolerance:g} for "
-            f"{given.dtype}). {_POSTERIORS_HINT}"
+            f"Row {row} of posteriors sums to {sums[row]:.9g}, expected 1. "
+            f"(The tolerance is {tolerance:g} for {given.dtype}.) {_POSTERIORS_HINT}"
         )
     return posteriors
 
@@ -105,7 +108,7 @@ def _check_range(values, low, high, what, expected, hint):
 
 
 def _spell(value):
-    return "NaN" if np.isnan(value) else f"{value:.6g}"
+    return "NaN" if np.isnan(value) else f"{value:.9g}"
 
 
 def check_labels(y, n_rows):
@@ -213,15 +216,20 @@ def classes_from_labels(y, n_columns):
         ) from error
     if len(labels) == n_columns:
         return labels
-    numbers = labels.dtype.kind in "iuf" and np.all(labels == np.floor(labels))
-    if numbers and labels[0] == 0 and labels[-1] < n_columns:
+    if _are_integers(labels) and labels[0] == 0 and labels[-1] < n_columns:
         dtype = np.promote_types(labels.dtype, np.min_scalar_type(n_columns - 1))
         return np.arange(n_columns).astype(dtype)
     raise LabelError(
-        f"Got {len(labels)} distinct labels, {labels[:10].tolist()}, for {n_columns} columns, and they are not "
-        f"integers in 0..{n_columns - 1} with 0 among them, so nothing says which column is whose. "
-        "Pass `classes`: the labels of all columns, in their order."
+        f"Got {len(labels)} class{'es' if len(labels) > 1 else ''} in y, {labels[:10].tolist()}, for {n_columns} "
+        f"columns, and they are not integers in 0..{n_columns - 1} with 0 among them, so nothing says which column "
+        "is whose. Pass `classes`: the labels of all columns, in their order."
     )
+
+
+def _are_integers(labels):
+    if labels.dtype.kind == "O":
+        return all(isinstance(label, Integral) and not isinstance(label, bool) for label in labels)
+    return labels.dtype.kind in "iuf" and np.all(labels == np.floor(labels))
 
 
 def encode_labels(y, classes):

@@ -68,7 +68,7 @@ def rising_excess(z, t):
     m = u * m
     for _ in range(5):
         m = m * (m + 2.0)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", divide="ignore"):
         return 1.0 / (1.0 + 2.0 / m)
 
 

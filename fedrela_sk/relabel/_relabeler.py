@@ -20,7 +20,14 @@ from fedrela_sk._checks import (
 )
 from fedrela_sk._random import Purpose, seed_from
 from fedrela_sk._random import uniforms as stream_of_uniforms
-from fedrela_sk._sklearn import Interval, StrOptions, _check_sample_weight, _fit_context, validate_data
+from fedrela_sk._sklearn import (
+    Interval,
+    StrOptions,
+    _check_sample_weight,
+    _fit_context,
+    _num_samples,
+    validate_data,
+)
 from fedrela_sk.relabel._draw import TARGETS, check_uniforms, draw
 from fedrela_sk.relabel._expectation import expected_posteriors
 from fedrela_sk.relabel._limits import limit_changes
@@ -225,16 +232,12 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
             `PosteriorError` where rows are no posteriors, `LabelError` where labels do not fit the columns;
             both are ValueErrors that name the row and the value.
         """
+        y = check_labels(y, _num_samples(Q))
         values = self._check_rows(Q, reset=True)
-        y = check_labels(y, len(values))
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, values, dtype=np.float64, ensure_non_negative=True)
             counted = weights > 0
-            if not counted.any():
-                raise ValueError(
-                    f"All {len(weights)} sample weights are 0. Give at least one row a positive weight."
-                )
             values, y, weights = values[counted], y[counted], weights[counted]
         n_classes = values.shape[1]
         if self.classes is None:
@@ -390,8 +393,8 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         return softmax(values, axis=1) if self._compares_softmax() else values
 
     def _check_rows_and_labels(self, Q, y):
+        y = check_labels(y, _num_samples(Q))
         values = self._check_rows(Q, reset=False)
-        y = check_labels(y, len(values))
         return values, y, encode_labels(y, self.classes_)
 
     def _compares_softmax(self):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-# tau * W and positions in sorted order are meant exactly; this absorbs rounding, as in 0.29 * 100 = 28.99...
+# tau * W and sums of weights are meant exactly; this absorbs rounding, as in 0.29 * 100 = 28.999...
 ROUNDING = 1e-9
 
 
@@ -38,9 +38,12 @@ def quantile(z, tau, weights=None):
     by the first row, in ascending order, whose cumulative weight exceeds k, the last row holds all positions
     beyond, and W < 1 counts as 1.
     """
-    position = max(_total(z, weights) - 1.0, 0.0) * (1.0 - tau)
-    lower = math.floor(position + ROUNDING)
-    share = max(position - lower, 0.0)
+    total = _total(z, weights)
+    position = max(total - 1.0, 0.0) * (1.0 - tau)
+    if abs(position - round(position)) <= 4 * np.finfo(float).eps * total:
+        position = round(position)  # on a row, as in 7 * (1 - 0.3)
+    lower = math.floor(position)
+    share = position - lower
     below, above = _pair_at(z, lower) if weights is None else _weighted_pair_at(z, lower, weights)
     step = above - below
     return above - step * (1.0 - share) if share >= 0.5 else below + step * share

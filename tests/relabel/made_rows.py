@@ -1,0 +1,16 @@
+"""Rows of posteriors and labels that several test files use."""
+
+import numpy as np
+
+
+def long_tailed_rows(seed, n_rows, n_classes, decay=0.5, shift=2.0):
+    """Posteriors of an imperfect model and labels of a long tail (class 0 the largest, every class present)."""
+    rng = np.random.default_rng(seed)
+    share = decay ** np.arange(n_classes)
+    y = np.concatenate(
+        [np.arange(n_classes), rng.choice(n_classes, n_rows - n_classes, p=share / share.sum())]
+    )
+    logits = rng.normal(size=(n_rows, n_classes))
+    logits[np.arange(n_rows), y] += shift
+    posteriors = np.exp(logits)
+    return posteriors / posteriors.sum(axis=1, keepdims=True), y

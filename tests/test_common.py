@@ -1,0 +1,85 @@
+"""scikit-learn's own checks on every public estimator.
+
+To add an estimator, add it to `ESTIMATORS`. A check that it cannot pass goes to `EXPECTED_FAILED` with the
+reason; a check listed there that passes is a failure too.
+"""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fedrela_sk import FedReLaRelabeler
+
+NO_POSTERIORS = "the check feeds rows that are no posteriors, which are refused"
+MORE_LABELS = "the check feeds fewer columns than labels, and every class needs its column"
+NO_NAMES = (
+    "the check feeds labels 1 and 2 with five columns: without `classes` nothing says which two are theirs"
+)
+
+# (estimator, name of its row in EXPECTED_FAILED)
+ESTIMATORS = [
+    (FedReLaRelabeler(random_state=0), "relabeler of posteriors"),
+    (FedReLaRelabeler(input="score", random_state=0), "relabeler of scores"),
+]
+
+EXPECTED_FAILED = {
+    "relabeler of posteriors": dict.fromkeys(
+        [
+            "check_all_zero_sample_weights_error",
+            "check_dict_unchanged",
+            "check_dont_overwrite_parameters",
+            "check_dtype_object",
+            "check_estimators_dtypes",
+            "check_estimators_fit_returns_self",
+            "check_estimators_nan_inf",
+            "check_estimators_overwrite_params",
+            "check_estimators_pickle",
+            "check_f_contiguous_array_estimator",
+            "check_fit2d_1feature",
+            "check_fit2d_1sample",
+            "check_fit2d_predict1d",
+            "check_fit_check_is_fitted",
+            "check_fit_idempotent",
+            "check_fit_score_takes_y",
+            "check_methods_sample_order_invariance",
+            "check_methods_subset_invariance",
+            "check_n_features_in",
+            "check_n_features_in_after_fitting",
+            "check_pipeline_consistency",
+            "check_positive_only_tag_during_fit",
+            "check_readonly_memmap_input",
+            "check_sample_weight_equivalence_on_dense_data",
+            "check_sample_weights_list",
+            "check_sample_weights_not_an_array",
+            "check_sample_weights_not_overwritten",
+            "check_sample_weights_pandas_series",
+            "check_sample_weights_shape",
+            "check_transformer_data_not_an_array",
+            "check_transformer_general",
+            "check_transformer_preserve_dtypes",
+        ],
+        NO_POSTERIORS,
+    ),
+    "relabeler of scores": {
+        "check_estimators_dtypes": NO_NAMES,
+        "check_estimators_fit_returns_self": MORE_LABELS,
+        "check_estimators_overwrite_params": MORE_LABELS,
+        "check_readonly_memmap_input": MORE_LABELS,
+    },
+}
+
+
+def expected_failed(estimator):
+    """Reasons by check, for one estimator of the list."""
+    name = next(name for row, name in ESTIMATORS if row is estimator)
+    return EXPECTED_FAILED.get(name, {})
+
+
+@parametrize_with_checks([row for row, _ in ESTIMATORS], expected_failed_checks=expected_failed)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("name", EXPECTED_FAILED)
+def test_every_expected_failure_belongs_to_an_estimator_and_has_a_reason(name):
+    assert name in [row for _, row in ESTIMATORS]
+    assert all(len(reason) > 20 for reason in EXPECTED_FAILED[name].values())
