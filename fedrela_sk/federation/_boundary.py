@@ -35,12 +35,12 @@ def encode_labels(y):
         If there is only one class.
     """
     y = column_or_1d(y, warn=True)
-    check_classification_targets(y)
     try:
         classes, codes = np.unique(y, return_inverse=True)
     except TypeError as error:
         kinds = sorted({type(label).__name__ for label in y.tolist()})
         raise LabelError(f"Labels of different kinds cannot be sorted, got {kinds}. Use one kind.") from error
+    check_classification_targets(y)
     if len(classes) < 2:
         raise LabelError(
             f"y has one class only, {classes.tolist()[0]!r}: there is nothing to classify. "
@@ -103,8 +103,6 @@ def check_row_weights(sample_weight, X):
     if sample_weight is None:
         return None
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if not weights.any():
-        raise ValueError("sample_weight is zero for every row: there is nothing to learn from.")
     return None if (weights == 1).all() else weights
 
 

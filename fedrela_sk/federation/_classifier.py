@@ -1,7 +1,9 @@
 """`FederatedClassifier`: a federation simulated around a skorch net."""
 
+import copy
 import logging
 from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -26,7 +28,7 @@ from fedrela_sk.federation._partition import make_clients
 from fedrela_sk.federation._relabeling import check_relabel_posteriors, relabeling_report
 from fedrela_sk.federation._schedule import relabel_round
 from fedrela_sk.federation._validation import Validation, hold_out_all
-from fedrela_sk.federation._weights import check_class_weight, class_counts
+from fedrela_sk.federation._weights import check_class_weight, mass
 from fedrela_sk.training import (
     ENGINES,
     Engine,
@@ -126,7 +128,8 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     client_names_ : list
         Group label of every client, or its position in the split.
     class_count_ : ndarray of shape (n_classes,)
-        Original rows of each class in training over all clients, as the sum of their weights.
+        Original rows of each class in training over all clients, as the sum of their weights; rows set aside
+        for validation and rows that a relabeler's mask dropped are not among them.
     relabelers_ : list
         Each client's fitted relabeler, None where it never relabelled.
     y_relabeled_ : ndarray of shape (n_samples,)
@@ -256,22 +259,26 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self : object
         """
         self._refuse_what_is_not_there(resume)
+        given = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}  # for callbacks
         X, y = validate_data(self, X, y, allow_nd=True, dtype="numeric", ensure_all_finite=False)
         encoded = encode_labels(y)
         seed = seed_from(self.random_state)
-        specs = make_clients(self.clients, X, y, groups, seed)
+        specs, notes = make_clients(self.clients, X, y, groups, seed)
         check_finite(X, specs)
         weights = check_row_weights(sample_weight, X)
         check_class_weight(self.class_weight, encoded.classes)
         net = build_net(self.estimator, X, encoded.codes, len(encoded.classes), seed)
-        X = to_tensor(X, net)
+        X = to_tensor(X, net, specs)
         specs, validation = self._validation_rows(specs, X, encoded, weights, X_val, y_val, net, seed)
-        if not any(len(spec.train_rows) for spec in specs):
-            raise PartitionError("All clients are empty: no row is left to train on.")
-        plan = self._plan(specs, X, y, encoded, weights, validation, seed)
+        if not any(mass(spec.train_rows, weights) for spec in specs):
+            raise PartitionError(
+                f"All clients are empty: validation={self.validation} set every row with a weight aside. "
+                "Use a smaller share."
+            )
+        plan = self._plan(specs, X, y, encoded, weights, validation, seed, notes)
         with torch_threads(self._n_threads(net)):
-            conductor, state = self._run(plan, net)
-            self._store(conductor, state)
+            for name, value in self._run(plan, net, given).items():
+                setattr(self, name, value)
         return self
 
     def _refuse_what_is_not_there(self, resume):
@@ -298,20 +305,23 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 )
             return specs, None
         if X_val is not None:
-            X_val = self._check_new(X_val)
-            if len(X_val) != len(y_val):
-                raise ValueError(f"X_val has {len(X_val)} rows, but y_val has {len(y_val)}.")
-            return specs, Validation(to_tensor(X_val, net), codes_of(y_val, encoded.classes, "y_val"))
+            X_val = self._check_new(X_val, "X_val")
+            codes = codes_of(y_val, encoded.classes, "y_val")
+            if len(X_val) != len(codes):
+                raise ValueError(
+                    f"X_val has {len(X_val)} rows, but y_val has {len(codes)}. Pass one label per row."
+                )
+            return specs, Validation(to_tensor(X_val, net, what="X_val"), codes)
         specs, rows, positions = hold_out_all(specs, self.validation, seed)
-        if not len(rows):
+        if not mass(rows, weights):
             raise ValueError(
-                f"validation={self.validation} sets no row aside: the largest client has "
+                f"validation={self.validation} sets no row with a weight aside: the largest client has "
                 f"{max(len(spec.rows) for spec in specs)} rows. Use a larger share or pass X_val, y_val."
             )
         held_weights = None if weights is None else weights[rows]
         return specs, Validation(X[torch.from_numpy(rows)], encoded.codes[rows], held_weights, positions)
 
-    def _plan(self, specs, X, y, encoded, weights, validation, seed):
+    def _plan(self, specs, X, y, encoded, weights, validation, seed, notes):
         algorithm = ALGORITHMS[self.algorithm]() if isinstance(self.algorithm, str) else self.algorithm
         return Plan(
             specs=specs,
@@ -333,14 +343,15 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             lr_schedule=self.lr_schedule,
             select=self.select,
             seed=seed,
+            notes=notes,
         )
 
     def _n_threads(self, net):
         """One torch thread where batches are tiny, else what torch is set to."""
         return 1 if one_thread_is_enough(net.module_, net.batch_size) else None
 
-    def _run(self, plan, net):
-        """All rounds; (conductor, final state)."""
+    def _run(self, plan, net, given):
+        """All rounds; the fitted attributes by name. `given` is what callbacks are shown of the data."""
         n_clients = sum(len(spec.train_rows) > 0 for spec in plan.specs)
         engine, why = start_engine(
             self.engine, net, plan.data, plan.algorithm, len(plan.classes), plan.seed, n_clients
@@ -349,43 +360,48 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         conductor = Conductor(plan, net, engine)
         state = conductor.start(tensors_of(net.module_))
         context = self._init_callback_context(max_subtasks=plan.n_rounds)
-        context.call_on_fit_task_begin(estimator=self)
+        context.call_on_fit_task_begin(estimator=self, **given)
         with _logging_to_stderr(self.verbose):
             for round in range(plan.n_rounds):
-                task = context.subcontext(task_name="round").call_on_fit_task_begin(estimator=self)
+                task = context.subcontext(task_name="round")
+                task.call_on_fit_task_begin(estimator=self, **given)
                 conductor.run_round(state, round)
                 if self.verbose:
                     logger.info(_round_line(state.history[-1], plan.n_rounds))
                 stop = task.call_on_fit_task_end(
                     estimator=self,
-                    reconstruction_attributes=lambda: self._fitted(conductor, state, *_model(state)),
+                    **given,
+                    reconstruction_attributes=lambda: self._snapshot(conductor, state),
                 )
                 if stop:
                     state.history.notes.append(f"A callback stopped the fit after round {round}.")
                     break
-        context.call_on_fit_task_end(estimator=self)
-        return conductor, state
+        fitted = self._fitted(conductor, state, net, *conductor.finish(state))
+        context.call_on_fit_task_end(estimator=self, **given, reconstruction_attributes=fitted)
+        return fitted
 
-    def _store(self, conductor, state):
-        """Set the fitted attributes."""
-        params, kept = conductor.finish(state)
-        for name, value in self._fitted(conductor, state, params, kept).items():
-            setattr(self, name, value)
+    def _snapshot(self, conductor, state):
+        """Fitted attributes after the round that just ended, on a net and books of their own."""
+        state = replace(state, history=copy.deepcopy(state.history))
+        return self._fitted(conductor, state, copy.deepcopy(conductor.net), state.params, dict(state.kept))
 
-    def _fitted(self, conductor, state, params, kept):
+    def _fitted(self, conductor, state, net, params, kept):
         """Fitted attributes by name, from a model and the books of the rounds so far."""
         plan = conductor.plan
         y_relabeled = plan.classes[state.codes]
-        train_rows = np.sort(np.concatenate([spec.train_rows for spec in plan.specs]))
-        weights = None if plan.weights is None else plan.weights[train_rows]
-        write_tensors(conductor.net.module_, params)
+        write_tensors(net.module_, params)
+        _forget_training(net)
+        alone = None
+        if not plan.algorithm.averages:
+            kept = {position: _on_cpu(own) for position, own in kept.items()}
+            alone = (net, _on_cpu(params), kept, conductor.client_sizes(state))
         return {
             "classes_": plan.classes,
             "n_features_in_": self.n_features_in_,
-            "net_": conductor.net if plan.algorithm.averages else None,
+            "net_": net if alone is None else None,
             "clients_": [spec.rows for spec in plan.specs],
             "client_names_": [spec.key for spec in plan.specs],
-            "class_count_": class_counts(plan.codes[train_rows], len(plan.classes), weights),
+            "class_count_": conductor.class_count(state),
             "relabelers_": [
                 getattr(state.relabelings.get(spec.position), "relabeler", None) for spec in plan.specs
             ],
@@ -395,14 +411,12 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             "relabel_round_": plan.first_relabel,
             "history_": state.history,
             "_report": relabeling_report(plan.specs, state.relabelings, plan.labels, y_relabeled),
-            "_alone": None
-            if plan.algorithm.averages
-            else (conductor.net, params, dict(kept), conductor.client_sizes()),
+            "_alone": alone,
         }
 
-    def _check_new(self, X):
+    def _check_new(self, X, what="X"):
         X = validate_data(self, X, reset=False, allow_nd=True, dtype="numeric", ensure_all_finite=False)
-        return check_finite(X)
+        return check_finite(X, what=what)
 
     def predict_proba(self, X, groups=None):
         """Posteriors of rows.
@@ -461,9 +475,16 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return self._report
 
 
-def _model(state):
-    """The model of the round that just ended, on tensors of its own."""
-    return {name: tensor.clone() for name, tensor in state.params.items()}, state.kept
+def _on_cpu(params):
+    """Tensors where every machine can load them."""
+    return {name: tensor.cpu() for name, tensor in params.items()}
+
+
+def _forget_training(net):
+    """Leave nothing of the client that trained last: no gradients, a fresh optimiser, evaluation mode."""
+    net.module_.zero_grad(set_to_none=True)
+    net.module_.eval()
+    net.initialize_optimizer()
 
 
 def _round_line(record, n_rounds):

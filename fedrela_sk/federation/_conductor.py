@@ -1,6 +1,7 @@
 """The rounds: who trains on what, in which order, and what becomes of it."""
 
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,10 +9,12 @@ import numpy as np
 import torch
 
 from fedrela_sk import _tree
+from fedrela_sk._update import ClientSpec
+from fedrela_sk.exceptions import ClientError, FedReLaError, NotFiniteError, PartitionError
 from fedrela_sk.federation._relabeling import relabel_client
 from fedrela_sk.federation._schedule import choose_clients, lr_factor, relabel_due
 from fedrela_sk.federation._validation import Validation
-from fedrela_sk.federation._weights import class_counts, client_class_weights, client_weights
+from fedrela_sk.federation._weights import class_counts, client_class_weights, client_weights, mass
 from fedrela_sk.report import History, RoundRecord
 from fedrela_sk.training import LocalData, LocalTask, posteriors
 from fedrela_sk.training._net import write_tensors
@@ -44,6 +47,8 @@ class Plan:
     client_weight, class_weight, lr_schedule : as in `FederatedClassifier`
     select : str
     seed : int
+    notes : tuple of str
+        What the history should say of the partition.
     """
 
     specs: list
@@ -65,6 +70,7 @@ class Plan:
     lr_schedule: Any
     select: str
     seed: int
+    notes: tuple = ()
 
 
 @dataclass
@@ -135,15 +141,18 @@ class Conductor:
         self.plan = plan
         self.net = net
         self.engine = engine
-        self.present = [spec for spec in plan.specs if len(spec.train_rows)]
+        self.present = [spec for spec in plan.specs if mass(spec.train_rows, plan.weights)]
         self._labels_moved()
 
     def start(self, params):
         """`State` before round 0."""
-        plan, n_classes = self.plan, len(self.plan.classes)
-        counts = [class_counts(plan.codes[spec.train_rows], n_classes) for spec in self.present]
-        empty = [spec.key for spec in plan.specs if not len(spec.train_rows)]
-        history = History(empty, np.mean([count == 0 for count in counts]))
+        plan = self.plan
+        counts = np.array([self._class_counts(spec.train_rows) for spec in self.present])
+        present = {spec.position for spec in self.present}
+        history = History(
+            [spec.key for spec in plan.specs if spec.position not in present], np.mean(counts == 0)
+        )
+        history.notes.extend(plan.notes)
         if plan.relabeler is not None and plan.first_relabel is None:
             history.notes.append(
                 f"No relabelling: no round of {plan.n_rounds} is left to train on new labels."
@@ -159,43 +168,55 @@ class Conductor:
 
     def run_round(self, state, round):
         """One round, in place; its record is appended to ``state.history``."""
-        plan, began = self.plan, time.perf_counter()
-        chosen = choose_clients(self.present, plan.participation, round, plan.seed)
+        began = time.perf_counter()
+        chosen = choose_clients(self.present, self.plan.participation, round, self.plan.seed)
         relabeled = self._relabel(state, chosen, round)
-        tasks = self._tasks(state, chosen)
-        updates, notes = (
-            [],
-            [f"client {spec.key!r} has no row left" for spec in self._without_rows(chosen, tasks)],
-        )
-        factor = lr_factor(plan.lr_schedule, round)
-        arriving = self._keep_books(state, self.engine.train(round, tasks, state.server, factor), updates)
-        if plan.algorithm.averages:
-            state.params, state.server = server_round(plan.algorithm, arriving, state.params, state.server)
-        else:
-            for _ in arriving:
-                pass
+        tasks = self._tasks(state, chosen, round)
+        receipts = self._train(state, round, tasks)
         loss, score = self._validate(state, round)
-        sent = _tree.nbytes(_tree.subset(state.params, plan.algorithm.shared(state.params)))
-        n_rows = [len(task.rows) for task in tasks]
+        sent = _tree.nbytes(_tree.subset(state.params, self.plan.algorithm.shared(state.params)))
+        n_rows = {task.client.position: len(task.rows) for task in tasks}
+        idle = [f"client {spec.key!r} has no row left" for spec in chosen if spec.position not in n_rows]
         state.history.append(
             RoundRecord(
                 round=round,
-                participants=tuple(task.client.key for task in tasks),
-                n_rows=sum(n_rows),
-                n_steps=sum(update.n_steps for update in updates),
-                train_loss=float(np.average([update.loss for update in updates], weights=n_rows)),
+                participants=tuple(receipt.client.key for receipt in receipts),
+                n_rows=sum(n_rows.values()),
+                n_steps=sum(receipt.n_steps for receipt in receipts),
+                train_loss=_mean_loss(receipts, n_rows),
                 valid_loss=loss,
                 valid_score=score,
-                n_relabeled=sum(
-                    int((state.codes[s.train_rows] != plan.codes[s.train_rows]).sum()) for s in relabeled
-                ),
+                n_relabeled=sum(self._n_changed(state, spec.train_rows) for spec in relabeled),
                 relabeled_clients=tuple(spec.key for spec in relabeled),
-                bytes_up=sum(update.nbytes for update in updates),
+                bytes_up=sum(receipt.nbytes for receipt in receipts),
                 bytes_down=sent * len(tasks),
                 seconds=time.perf_counter() - began,
-                notes=tuple(notes + [note for update in updates for note in update.notes]),
+                notes=tuple(idle + [note for receipt in receipts for note in receipt.notes]),
             )
         )
+
+    def _n_changed(self, state, rows):
+        return int(np.count_nonzero(state.codes[rows] != self.plan.codes[rows]))
+
+    def _train(self, state, round, tasks):
+        """Train and aggregate, in place; a `_Receipt` for every update, in the order of folding.
+
+        A round in which no client has rows left (relabellers may drop them) leaves the model as it is.
+        """
+        algorithm, receipts = self.plan.algorithm, []
+        factor = lr_factor(self.plan.lr_schedule, round)
+        arriving = self.engine.train(round, tasks, state.server, factor) if tasks else ()
+        arriving = self._keep_books(state, arriving, receipts)
+        if not (tasks and algorithm.averages):
+            deque(arriving, maxlen=0)
+            return receipts
+        try:
+            state.params, state.server = server_round(algorithm, arriving, state.params, state.server)
+        except FedReLaError:
+            raise
+        except ValueError as error:
+            raise ClientError(f"The updates of round {round} could not be aggregated: {error}") from error
+        return receipts
 
     def _relabel(self, state, chosen, round):
         """Relabel those of the chosen clients that are due; returns them."""
@@ -240,15 +261,20 @@ class Conductor:
         self._tensors = {}
         self._weights = None
 
-    def _tasks(self, state, chosen):
+    def _tasks(self, state, chosen, round):
         """Local training of the chosen clients that have rows left, in their order."""
         if self._weights is None:
-            sizes = np.array([self._mass(state, spec) for spec in self.plan.specs])
-            self._weights = client_weights(self.plan.client_weight, sizes)
+            self._sizes = self.client_sizes(state)
+            if not self._sizes.any():
+                raise PartitionError(
+                    f"All clients are empty in round {round}: relabelling left no row in training anywhere. "
+                    "Check the mask that the relabeler returns."
+                )
+            self._weights = client_weights(self.plan.client_weight, self._sizes)
         tasks = []
         for spec in chosen:
-            rows, y, class_weights = self._client_tensors(state, spec)
-            if len(rows):
+            if self._sizes[spec.position]:
+                rows, y, class_weights = self._client_tensors(state, spec)
                 tasks.append(
                     LocalTask(
                         client=spec,
@@ -262,25 +288,25 @@ class Conductor:
                 )
         return tasks
 
-    @staticmethod
-    def _without_rows(chosen, tasks):
-        trained = {task.client.position for task in tasks}
-        return [spec for spec in chosen if spec.position not in trained]
+    def client_sizes(self, state):
+        """Sum of the weights of every client's rows in training, ndarray of shape (n_clients,)."""
+        return np.array([mass(_kept_rows(state, spec), self.plan.weights) for spec in self.plan.specs])
 
-    def _mass(self, state, spec):
-        """Sum of the weights of a client's rows in training."""
-        rows = spec.train_rows[state.keep[spec.train_rows]]
-        return float(len(rows) if self.plan.weights is None else self.plan.weights[rows].sum())
+    def class_count(self, state):
+        """Original rows of each class in training over all clients, as the sum of their weights."""
+        return self._class_counts(np.concatenate([_kept_rows(state, spec) for spec in self.plan.specs]))
+
+    def _class_counts(self, rows):
+        plan = self.plan
+        weights = None if plan.weights is None else plan.weights[rows]
+        return class_counts(plan.codes[rows], len(plan.classes), weights)
 
     def _client_tensors(self, state, spec):
         """Rows in training, their current labels and class weights, as tensors on the data's device."""
         if spec.position not in self._tensors:
             plan, device = self.plan, self.plan.data.X.device
-            rows = spec.train_rows[state.keep[spec.train_rows]]
-            weights = None if plan.weights is None else plan.weights[rows]
-            factors = client_class_weights(
-                plan.class_weight, class_counts(plan.codes[rows], len(plan.classes), weights), plan.classes
-            )
+            rows = _kept_rows(state, spec)
+            factors = client_class_weights(plan.class_weight, self._class_counts(rows), plan.classes)
             self._tensors[spec.position] = (
                 torch.from_numpy(rows).to(device),
                 torch.from_numpy(state.codes[rows]).to(device),
@@ -302,14 +328,20 @@ class Conductor:
                     state.kept[single.client.position] = single.kept
                 if single.state:
                     state.clients[single.client.position] = single.state
-                updates.append(_Receipt(single.n_steps, single.loss, single.nbytes, single.notes))
+                updates.append(_receipt(single))
 
     def _validate(self, state, round):
         """(loss, score) of the new model on the validation rows; the best round is remembered."""
         plan = self.plan
         if plan.validation is None:
             return float("nan"), float("nan")
-        Q = self.predict(state.params, state.kept, plan.validation.X, plan.validation.positions)
+        Q = self.predict(state, plan.validation.X, plan.validation.positions)
+        bad = np.flatnonzero(~np.isfinite(Q).all(axis=1))
+        if len(bad):
+            raise NotFiniteError(
+                f"The posterior of validation row {bad[0]} is not finite after round {round}, got {Q[bad[0]]}. "
+                "Scale the features, or lower the learning rate."
+            )
         loss, score = plan.validation.score(Q)
         if plan.select == "best_validation" and (state.best is None or score > state.best[0]):
             state.best = (score, round, _tree.copy(state.params), dict(state.kept))
@@ -328,14 +360,12 @@ class Conductor:
             )
         return params, kept
 
-    def predict(self, params, kept, X, positions=None):
+    def predict(self, state, X, positions=None):
         """Posteriors of rows under the global model, or under the clients' own where there is none.
 
         Parameters
         ----------
-        params : dict of tensors
-        kept : dict
-            Position of a client to its own tensors.
+        state : State
         X : tensor of shape (n_rows, ...)
         positions : ndarray of shape (n_rows,) or None
             Position of each row's client, -1 for unknown. None or unknown: the mean of all clients'
@@ -347,28 +377,40 @@ class Conductor:
         """
         n_classes = len(self.plan.classes)
         if self.plan.algorithm.averages:
-            write_tensors(self.net.module_, params)
+            write_tensors(self.net.module_, state.params)
             return posteriors(self.net, X, n_classes)
         positions = np.full(len(X), -1) if positions is None else positions
-        return predict_alone(self.net, params, kept, self.client_sizes(), X, positions, n_classes)
-
-    def client_sizes(self):
-        """Position of each client that has rows to the sum of their weights."""
-        weights = self.plan.weights
-        return {
-            spec.position: float(len(spec.train_rows) if weights is None else weights[spec.train_rows].sum())
-            for spec in self.present
-        }
+        return predict_alone(
+            self.net, state.params, state.kept, self.client_sizes(state), X, positions, n_classes
+        )
 
 
 @dataclass(frozen=True)
 class _Receipt:
     """What the record of a round keeps of an update."""
 
+    client: ClientSpec
     n_steps: int
     loss: float
     nbytes: int
     notes: tuple
+
+
+def _receipt(update):
+    return _Receipt(update.client, update.n_steps, update.loss, update.nbytes, update.notes)
+
+
+def _mean_loss(receipts, n_rows):
+    """Mean of the clients' losses weighted by their rows, NaN where nobody trained."""
+    if not receipts:
+        return float("nan")
+    weights = [n_rows[receipt.client.position] for receipt in receipts]
+    return float(np.average([receipt.loss for receipt in receipts], weights=weights))
+
+
+def _kept_rows(state, spec):
+    """Rows of a client in training: without those set aside and those that a relabeler dropped."""
+    return spec.train_rows[state.keep[spec.train_rows]]
 
 
 def predict_alone(net, params, kept, sizes, X, positions, n_classes):
@@ -381,8 +423,8 @@ def predict_alone(net, params, kept, sizes, X, positions, n_classes):
         What clients start from.
     kept : dict
         Position of a client to its own tensors; a client that never trained predicts with `params`.
-    sizes : dict
-        Position of a client to its weight.
+    sizes : ndarray of shape (n_clients,)
+        Weight of every client, 0 for those without rows.
     X : tensor of shape (n_rows, ...)
     positions : ndarray of shape (n_rows,), int64
         -1 for rows of no known client.
@@ -393,12 +435,12 @@ def predict_alone(net, params, kept, sizes, X, positions, n_classes):
     Q : ndarray of shape (n_rows, n_classes), float64
     """
     Q = np.zeros((len(X), n_classes))
-    unknown = ~np.isin(positions, list(sizes))
-    total = sum(sizes.values())
-    for position, size in sizes.items():
+    unknown = ~np.isin(positions, np.flatnonzero(sizes))
+    total = sizes.sum()
+    for position, size in enumerate(sizes.tolist()):
         own = positions == position
         rows = np.flatnonzero(own | unknown)
-        if not len(rows):
+        if not size or not len(rows):
             continue
         write_tensors(net.module_, params | kept.get(position, {}))
         posterior = posteriors(net, X[torch.from_numpy(rows)], n_classes)

@@ -35,6 +35,8 @@ def make_clients(clients, X, y, groups, seed):
     Returns
     -------
     specs : list of ClientSpec
+    notes : tuple of str
+        What a reader of the history should know.
 
     Raises
     ------
@@ -43,16 +45,18 @@ def make_clients(clients, X, y, groups, seed):
     PartitionError
         If test sets overlap, leave rows out or point beyond the data.
     """
+    notes = ()
     if clients is None:
         keys, parts = _by_group(groups, len(y))
     elif isinstance(clients, Integral):
         keys, parts = _even(clients, groups, len(y), seed)
     else:
-        keys, parts = _by_splitter(clients, X, y, groups, seed)
-    return [
+        keys, parts, notes = _by_splitter(clients, X, y, groups, seed)
+    specs = [
         ClientSpec(key, client_code(key), position, rows, rows)
         for position, (key, rows) in enumerate(zip(keys, parts, strict=True))
     ]
+    return specs, notes
 
 
 def _by_group(groups, n_rows):
@@ -120,7 +124,9 @@ def _by_splitter(splitter, X, y, groups, seed):
                     f"clients={splitter!r} needs groups, but fit got none. {_HOW_GROUPS_GET_LOST}"
                 ) from error
             raise PartitionError(f"clients={splitter!r} could not cut the {len(y)} rows: {error}") from error
-    return range(len(parts)), _check_test_sets(parts, len(y))
+    n_empty = getattr(splitter, "n_empty_", 0)
+    notes = (f"The splitter left out {n_empty} clients without rows.",) if n_empty else ()
+    return range(len(parts)), _check_test_sets(parts, len(y)), notes
 
 
 def _check_test_sets(parts, n_rows):

@@ -5,6 +5,17 @@ from numbers import Real
 import numpy as np
 
 
+def mass(rows, weights):
+    """Sum of the weights of rows, their number where `weights` is None.
+
+    Parameters
+    ----------
+    rows : ndarray of int64
+    weights : ndarray of shape (n_all_rows,) or None
+    """
+    return float(len(rows) if weights is None else weights[rows].sum())
+
+
 def class_counts(codes, n_classes, weights=None):
     """Rows of each class, as the sum of their weights.
 

@@ -1,0 +1,101 @@
+"""Tiny nets, tiny data and short federations that the tests of this room share."""
+
+import numpy as np
+import torch
+from skorch import NeuralNetClassifier
+from torch import nn
+
+from fedrela_sk import FederatedClassifier
+from fedrela_sk._random import client_code
+from fedrela_sk._update import ClientSpec
+
+
+class Logits(nn.Linear):
+    """Multinomial logistic regression."""
+
+    def __init__(self, n_features=3, n_classes=3, dtype=torch.float64):
+        super().__init__(n_features, n_classes, dtype=dtype)
+
+
+class Probabilities(Logits):
+    """The same with a softmax, as skorch's default criterion expects."""
+
+    def forward(self, X):
+        return torch.softmax(super().forward(X), dim=1)
+
+
+class WithBatchNorm(nn.Sequential):
+    """A hidden layer with BatchNorm."""
+
+    def __init__(self, n_features=3, n_classes=3, units=4, dtype=torch.float64):
+        super().__init__(
+            nn.Linear(n_features, units, dtype=dtype),
+            nn.BatchNorm1d(units, dtype=dtype),
+            nn.ReLU(),
+            nn.Linear(units, n_classes, dtype=dtype),
+        )
+
+
+class WithDropout(nn.Sequential):
+    """A hidden layer with Dropout."""
+
+    def __init__(self, n_features=3, n_classes=3, units=8):
+        super().__init__(
+            nn.Linear(n_features, units), nn.ReLU(), nn.Dropout(0.5), nn.Linear(units, n_classes)
+        )
+
+
+class Conv(nn.Sequential):
+    """A convolution over images of one channel."""
+
+    def __init__(self, n_classes=3):
+        super().__init__(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, n_classes))
+
+
+def make_net(module=Logits, **params):
+    """A skorch net on full batches, without shuffling; `params` change anything."""
+    defaults = {"criterion": nn.CrossEntropyLoss, "lr": 0.1, "batch_size": -1, "max_epochs": 1}
+    return NeuralNetClassifier(module, **(defaults | params))
+
+
+def make_rows(n_rows=60, n_features=3, n_classes=3, seed=0):
+    """Overlapping classes, each rarer than the one before; every class has rows."""
+    rng = np.random.default_rng(seed)
+    share = 0.5 ** np.arange(n_classes)
+    y = rng.choice(n_classes, n_rows, p=share / share.sum())
+    y[:n_classes] = np.arange(n_classes)
+    X = rng.normal(size=(n_rows, n_features))
+    X[:, 0] += y
+    return X, y
+
+
+def make_fed(net=None, **params):
+    """A short federation of three clients in the loop engine."""
+    defaults = {"clients": 3, "n_rounds": 3, "engine": "loop", "random_state": 0}
+    return FederatedClassifier(make_net() if net is None else net, **(defaults | params))
+
+
+def make_spec(key, rows, position=0, train_rows=None):
+    """A client."""
+    rows = np.asarray(rows, dtype=np.int64)
+    return ClientSpec(key, client_code(key), position, rows, rows if train_rows is None else train_rows)
+
+
+def weights_of(fed):
+    """The global model as NumPy arrays by name."""
+    return {name: tensor.numpy().copy() for name, tensor in fed.net_.module_.state_dict().items()}
+
+
+def assert_same_weights(one, other):
+    """Two fitted federations hold bit for bit the same model."""
+    one, other = weights_of(one), weights_of(other)
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def assert_close_weights(one, other, atol):
+    """Two dictionaries of arrays agree to an absolute tolerance."""
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_allclose(one[name], other[name], rtol=0, atol=atol, err_msg=name)
