@@ -5,20 +5,37 @@ reason; a check listed there that passes is a failure too.
 """
 
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fedrela_sk import FedReLaRelabeler
+from fedrela_sk import FedReLaRelabeler, FedReLaSampler, RelabelingClassifier
 
 NO_POSTERIORS = "the check feeds rows that are no posteriors, which are refused"
 MORE_LABELS = "the check feeds fewer columns than labels, and every class needs its column"
 NO_NAMES = (
     "the check feeds labels 1 and 2 with five columns: without `classes` nothing says which two are theirs"
 )
+FOLDS_AND_DRAWS = (
+    "a weight is no repeated row where rows are dealt to folds and labels drawn row by row; the equivalence "
+    "is tested where it holds, without folds and draws"
+)
+BOOSTING = HistGradientBoostingClassifier(max_iter=3, max_leaf_nodes=4, min_samples_leaf=2)
 
 # (estimator, name of its row in EXPECTED_FAILED)
 ESTIMATORS = [
     (FedReLaRelabeler(random_state=0), "relabeler of posteriors"),
     (FedReLaRelabeler(input="score", random_state=0), "relabeler of scores"),
+    (RelabelingClassifier(LogisticRegression(), random_state=0), "one site, dense and sparse"),
+    (RelabelingClassifier(LinearSVC(), random_state=0), "one site, dense and sparse"),
+    (RelabelingClassifier(BOOSTING, random_state=0), "one site, dense"),
+    (
+        RelabelingClassifier(LogisticRegression(), calibrate=True, random_state=0),
+        "one site, dense and sparse",
+    ),
+    (RelabelingClassifier(LogisticRegression(), refit=False, random_state=0), "one site, no refit"),
+    (FedReLaSampler(LogisticRegression(), random_state=0), "sampler"),
 ]
 
 EXPECTED_FAILED = {
@@ -65,6 +82,11 @@ EXPECTED_FAILED = {
         "check_estimators_overwrite_params": MORE_LABELS,
         "check_readonly_memmap_input": MORE_LABELS,
     },
+    "one site, dense and sparse": {
+        "check_sample_weight_equivalence_on_dense_data": FOLDS_AND_DRAWS,
+        "check_sample_weight_equivalence_on_sparse_data": FOLDS_AND_DRAWS,
+    },
+    "one site, dense": {"check_sample_weight_equivalence_on_dense_data": FOLDS_AND_DRAWS},
 }
 
 
