@@ -55,9 +55,9 @@ def recover_posteriors(transition, order, first, relabeled):
         Row `label` of T(x) for the rows x with first-stage posteriors `first`.
     order : sequence of int
         All class indices, such that T_lj = 0 where j stands before l.
-    first : ndarray of shape (n_rows, n_classes)
+    first : ndarray of shape (n_rows, n_classes), float64
         First-stage posteriors, at which T is taken.
-    relabeled : ndarray of shape (n_rows, n_classes)
+    relabeled : ndarray of shape (n_rows, n_classes), float64
         q̃, rows on the simplex.
 
     Returns
@@ -67,22 +67,21 @@ def recover_posteriors(transition, order, first, relabeled):
     saturated : ndarray of shape (n_rows,), bool
         Rows where the first-stage posterior was returned.
     """
-    first = np.asarray(first, dtype=np.float64)
-    posteriors, diagonal = _substitute(transition, order, first, np.array(relabeled, dtype=np.float64))
+    posteriors, diagonal = _substitute(transition, order, first, relabeled)
     saturated = diagonal < MIN_DIAGONAL
     outside = np.flatnonzero(~saturated & (posteriors.min(axis=1) < -_ROUNDING))
     posteriors = np.maximum(posteriors, 0.0)
     size = max(1, _BLOCK // first.shape[1] ** 2)
     for rows in (outside[start : start + size] for start in range(0, len(outside), size)):
-        posteriors[rows] = _nearest(transition, first[rows], np.asarray(relabeled)[rows])
+        posteriors[rows] = _nearest(transition, first[rows], relabeled[rows])
     np.divide(posteriors, posteriors.sum(axis=1, keepdims=True), out=posteriors, where=~saturated[:, None])
     posteriors[saturated] = first[saturated]
     return posteriors, saturated
 
 
-def _substitute(transition, order, first, rest):
+def _substitute(transition, order, first, relabeled):
     """Solution of the triangular system, and the smallest diagonal entry of each row's T."""
-    posteriors = np.zeros_like(first)
+    posteriors, rest = np.zeros_like(first), relabeled.copy()
     smallest = np.ones(len(first))
     for label in order:
         row = transition(first, label)

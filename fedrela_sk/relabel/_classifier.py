@@ -81,7 +81,8 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ``relabeler_.transform`` of its posteriors.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
         What the relabeler is given. "auto" takes `predict_proba` where there is one. Scores are passed with
-        ``input="score"``: one per class (one against the rest), s standing for (-s, s) where there is one.
+        ``input="score"``: one per class (one against the rest); a score s of two classes as (-s/2, s/2), so
+        that its softmax is the posterior where s is the log-odds.
     calibrate : bool, default=False
         True: `predict_proba` gives posteriors q of the original classes, from those of the new labels q̃ by
         solving q̃ = T'q on the simplex for each row; T_lj = P(new label = j | row, label l) is taken
@@ -314,8 +315,9 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             the row.
         """
         check_is_fitted(self)
-        scores = self._response(self.estimator_, "decision_function", X)
-        return scores[:, 1] if len(self.classes_) == 2 else scores
+        if len(self.classes_) == 2:
+            return self.estimator_.decision_function(X)
+        return self._response(self.estimator_, "decision_function", X)
 
     def predict(self, X):
         """The most probable class; where `predict_proba` is the inner classifier's, its own `predict`.

@@ -89,8 +89,9 @@ def class_columns(response, seen, classes, method):
     Returns
     -------
     columns : ndarray of shape (n_samples, n_classes)
-        A score s of two classes stands for (-s, s). A class that was not seen has probability 0, or the
-        lowest score of the row.
+        A class that was not seen has probability 0, or the lowest score of the row. A score s of two classes
+        stands for (-s/2, s/2), whose softmax is 1 / (1 + exp(-s)): where scores are log-odds, as those of
+        logistic regression or boosting are, mixing them mixes posteriors.
 
     Raises
     ------
@@ -99,7 +100,7 @@ def class_columns(response, seen, classes, method):
     """
     response, seen = np.asarray(response), np.asarray(seen)
     if response.ndim == 1:
-        response = np.column_stack([-response, response])
+        response = np.column_stack([-response / 2, response / 2])
     if response.shape[1] != len(seen):
         raise LabelError(
             f"{method} must give one column per class, got {response.shape[1]} columns for {len(seen)} "

@@ -72,16 +72,24 @@ class TestRecover:
         assert np.allclose(found, [[0.6, 0.4], [1.0, 0.0], [1.0, 0.0]])
         assert not saturated.any()
 
-    def test_three_classes_outside_the_simplex_by_hand(self):
-        # class 0 keeps 0.2 and gives 0.8 to class 2; substitution gives (1.5, 0.2, -0.7)
+    @pytest.mark.parametrize(
+        ("relabeled", "expected"),
+        [
+            ([0.1, 0.2, 0.7], [0.5, 0.2, 0.3]),  # inside: substitution alone
+            ([0.3, 0.2, 0.5], [0.75, 0.25, 0.0]),  # substitution gives (1.5, 0.2, -0.7)
+            ([0.21, 0.2, 0.59], [2.628 / 3.36, 0.732 / 3.36, 0.0]),  # and here (1.05, 0.2, -0.25)
+        ],
+    )
+    def test_three_classes_by_hand(self, relabeled, expected):
+        # class 0 keeps 0.2 and gives 0.8 to class 2
         T = np.array([[0.2, 0.0, 0.8], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
         found, _ = recover_posteriors(
             lambda values, label: T[[label] * len(values)],
             [0, 1, 2],
             np.full((1, 3), 1 / 3),
-            np.array([[0.3, 0.2, 0.5]]),
+            np.array([relabeled]),
         )
-        assert np.allclose(found, [[0.75, 0.25, 0.0]])
+        assert np.allclose(found, [expected])
 
     def test_saturated_rows_get_the_first_stage(self):
         # the second row keeps 0.05 of class 0: its inverse is meaningless

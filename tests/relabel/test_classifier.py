@@ -253,16 +253,29 @@ class TestResponse:
     def test_scores_where_there_are_no_probabilities(self, target):
         clf = RelabelingClassifier(LinearSVC(), random_state=0).fit(X, target)
         scores = cross_val_predict(LinearSVC(), X, target, method="decision_function")
-        by_hand = FedReLaRelabeler(input="score", classes=np.unique(target), random_state=0).fit(
-            scores.reshape(len(X), -1), target
-        )
+        scores = np.column_stack([-scores / 2, scores / 2]) if scores.ndim == 1 else scores
+        by_hand = FedReLaRelabeler(input="score", classes=np.unique(target), random_state=0)
+        by_hand.fit(scores, target)
         assert clf.relabeler_.input == "score"
         assert np.array_equal(clf.relabeler_.mean_, by_hand.mean_)
-        assert np.array_equal(clf.y_relabeled_, by_hand.relabel(scores.reshape(len(X), -1), target))
+        assert np.array_equal(clf.y_relabeled_, by_hand.relabel(scores, target))
         expected = LinearSVC().fit(X, clf.y_relabeled_).decision_function(X)
         assert np.array_equal(clf.decision_function(X), expected)
         assert not hasattr(clf, "predict_proba")
         assert not hasattr(clf, "predict_log_proba")
+
+    @pytest.mark.parametrize("target", [binary, y], ids=["binary", "multi-class"])
+    def test_log_odds_mix_as_posteriors_do(self, target):
+        clf = RelabelingClassifier(
+            LogisticRegression(),
+            FedReLaRelabeler(tau=0.1),
+            response_method="decision_function",
+            refit=False,
+            random_state=0,
+        ).fit(X, target)
+        posteriors = LogisticRegression().fit(X, target).predict_proba(X)
+        untouched = np.isclose(clf.predict_proba(X), posteriors).all(axis=1)
+        assert 0.5 < untouched.mean() < 1
 
     def test_scores_on_request(self):
         clf = RelabelingClassifier(LogisticRegression(), response_method="decision_function").fit(X, y)

@@ -178,7 +178,7 @@ class TestOutOfFold:
         labels = (y > 0).astype(int)
         S = responses(LinearSVC(), X, labels, method="decision_function")
         expected = cross_val_predict(LinearSVC(), X, labels, method="decision_function")
-        assert np.array_equal(S, np.column_stack([-expected, expected]))
+        assert np.array_equal(S, np.column_stack([-expected / 2, expected / 2]))
 
 
 class TestColumns:
@@ -193,7 +193,7 @@ class TestColumns:
 
     def test_one_score_of_two_seen_classes_among_three(self):
         S = class_columns(np.array([2.0, -1.0]), [1, 2], np.arange(3), "decision_function")
-        assert S.tolist() == [[-2.0, -2.0, 2.0], [-1.0, 1.0, -1.0]]
+        assert S.tolist() == [[-1.0, -1.0, 1.0], [-0.5, 0.5, -0.5]]
 
     def test_columns_are_put_in_order(self):
         Q = class_columns(np.array([[0.9, 0.1]]), ["b", "a"], np.array(["a", "b"]), "predict_proba")
