@@ -44,7 +44,7 @@ from fedrela_sk.training._net import tensors_of, write_tensors
 logger = logging.getLogger("fedrela_sk")
 
 # Parameters that stand in the signature before what they do is there: their defaults alone are accepted.
-_NOT_YET = {"local_data": None, "n_jobs": None, "memory": None, "checkpoint": None, "warm_start": False}
+_NOT_YET = {"local_data": None, "memory": None, "checkpoint": None, "warm_start": False}
 
 
 class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -109,7 +109,10 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         nets that have a stacked form; the same batches and the same mathematics, summed in another order.
         An object carries settings: ``fedrela_sk.training.Stacked(cohort_size=64)``. "auto" decides by facts
         that are the same in every run (kinds of layers, parameters, batch size, device, clients).
-    local_data, n_jobs, memory, checkpoint, warm_start
+    n_jobs : int or None, default=None
+        joblib workers over cohorts of clients (over clients, in the loop engine). Results do not depend on it
+        or on the backend.
+    local_data, memory, checkpoint, warm_start
         Reserved. Other values than the defaults are refused.
     verbose : int, default=0
         Above 0, one line per round goes to the logger "fedrela_sk" (and to stderr, where logging is not
@@ -181,6 +184,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "validation": [Interval(Real, 0, 1, closed="neither"), None],
         "select": [StrOptions({"last", "best_validation"})],
         "engine": [StrOptions({"auto", *ENGINES}), Engine],
+        "n_jobs": [Integral, None],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
@@ -354,10 +358,24 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """All rounds; the fitted attributes by name. `given` is what callbacks are shown of the data."""
         n_clients = sum(len(spec.train_rows) > 0 for spec in plan.specs)
         engine, why = start_engine(
-            self.engine, net, plan.data, plan.algorithm, len(plan.classes), plan.seed, n_clients
+            self.engine,
+            net,
+            plan.data,
+            plan.algorithm,
+            len(plan.classes),
+            plan.seed,
+            n_clients,
+            self.n_jobs,
+            torch.get_num_threads(),
         )
         self.engine_ = f"{engine.name} ({why})"
-        conductor = Conductor(plan, net, engine)
+        try:
+            return self._all_rounds(Conductor(plan, net, engine), given)
+        finally:
+            engine.close()
+
+    def _all_rounds(self, conductor, given):
+        plan, net = conductor.plan, conductor.net
         state = conductor.start(tensors_of(net.module_))
         context = self._init_callback_context(max_subtasks=plan.n_rounds)
         context.call_on_fit_task_begin(estimator=self, **given)

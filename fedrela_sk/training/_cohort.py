@@ -1,10 +1,14 @@
 """Which clients train together, and in which step which of their rows are used."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from fedrela_sk.training._batches import batch_bounds, epoch_orders
+
+# clients of one cohort differ in their steps by at most this factor
+BAND_RATIO = 3
 
 
 def steps_of(n_rows, settings):
@@ -14,9 +18,12 @@ def steps_of(n_rows, settings):
 
 
 def make_cohorts(tasks, settings, cohort_size):
-    """Cut the clients of a round into cohorts: those with the most steps first, `cohort_size` at a time.
+    """Cut the clients of a round into cohorts of clients with similar numbers of steps.
 
-    The cut depends on keys, row counts and the cohort size alone.
+    Clients are ordered by steps, most first. A new band starts where a client has less than a third of the
+    steps of the band's first one: a few very long clients do not hold the others up. Each band is cut
+    evenly into as few cohorts of at most `cohort_size` as it takes. The cut depends on keys, row counts and
+    the cohort size alone.
 
     Parameters
     ----------
@@ -30,10 +37,20 @@ def make_cohorts(tasks, settings, cohort_size):
     cohorts : list of list of LocalTask
         Each ordered by steps, most first; equal ones by key.
     """
-    by_steps = sorted(
-        tasks, key=lambda task: -steps_of(len(task.rows), settings)
-    )  # stable: equal ones by key
-    return [by_steps[i : i + cohort_size] for i in range(0, len(by_steps), cohort_size)]
+    steps = {id(task): steps_of(len(task.rows), settings) for task in tasks}
+    by_steps = sorted(tasks, key=lambda task: -steps[id(task)])  # stable: equal ones by key
+    bands = []
+    for task in by_steps:
+        if not bands or BAND_RATIO * steps[id(task)] < steps[id(bands[-1][0])]:
+            bands.append([])
+        bands[-1].append(task)
+    return [cohort for band in bands for cohort in _even_parts(band, cohort_size)]
+
+
+def _even_parts(band, largest):
+    n_parts = -(-len(band) // largest)
+    cuts = [round(len(band) * i / n_parts) for i in range(n_parts + 1)]
+    return [band[start:stop] for start, stop in pairwise(cuts)]
 
 
 @dataclass(frozen=True)

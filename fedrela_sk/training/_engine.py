@@ -2,11 +2,13 @@
 
 from numbers import Integral
 
+from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from torch import nn
 
 from fedrela_sk._sklearn import Interval, StrOptions, validate_parameter_constraints
 from fedrela_sk.exceptions import NetError
+from fedrela_sk.training._crew import Crew
 from fedrela_sk.training._graph import NotStackable
 from fedrela_sk.training._loop import LoopEngine
 from fedrela_sk.training._stacked import StackedEngine
@@ -36,7 +38,7 @@ class Stacked(Engine):
 
     Parameters
     ----------
-    cohort_size : int >= 1, default=256
+    cohort_size : int >= 1, default=64
         Clients that train at once. Memory is O(cohort_size x model).
     precision : {"bf16"} or None, default=None
         "bf16": products under `torch.autocast` in bfloat16; parameters keep the module's dtype.
@@ -49,7 +51,7 @@ class Stacked(Engine):
         "precision": [StrOptions({"bf16"}), None],
     }
 
-    def __init__(self, cohort_size=256, precision=None):
+    def __init__(self, cohort_size=64, precision=None):
         self.cohort_size = cohort_size
         self.precision = precision
 
@@ -64,7 +66,7 @@ class Stacked(Engine):
 ENGINES = {"loop": Loop, "stacked": Stacked}
 
 
-def start_engine(engine, net, data, algorithm, n_classes, seed, n_clients):
+def start_engine(engine, net, data, algorithm, n_classes, seed, n_clients, n_jobs=None, n_threads=1):
     """The running engine of a fit, and why it is this one.
 
     Parameters
@@ -76,10 +78,14 @@ def start_engine(engine, net, data, algorithm, n_classes, seed, n_clients):
     n_classes, seed : int
     n_clients : int
         Clients that have rows.
+    n_jobs : int or None
+        joblib workers; None or 1: this process.
+    n_threads : int
+        torch threads of each worker.
 
     Returns
     -------
-    running : LoopEngine or StackedEngine
+    running : LoopEngine, StackedEngine or Crew
     why : str
 
     Raises
@@ -87,7 +93,20 @@ def start_engine(engine, net, data, algorithm, n_classes, seed, n_clients):
     NetError
         If "stacked" was asked for and the net cannot be stacked.
     """
-    if engine == "auto":
+    settings, running, why = _start_here(engine, net, data, algorithm, n_classes, seed, n_clients)
+    if effective_n_jobs(n_jobs) == 1:
+        return running, why
+    if not _on_cpu(data):
+        raise ValueError(
+            f"n_jobs={n_jobs} would start several fits on one device, {data.X.device}. Leave n_jobs at None: the "
+            "stacked engine trains many clients on it at once."
+        )
+    return Crew(running, settings.start, n_jobs, n_threads), why
+
+
+def _start_here(engine, net, data, algorithm, n_classes, seed, n_clients):
+    """(settings, running engine in this process, why)."""
+    if isinstance(engine, str) and engine == "auto":
         return _start_auto(net, data, algorithm, n_classes, seed, n_clients)
     settings = ENGINES[engine]() if isinstance(engine, str) else engine
     try:
@@ -97,28 +116,26 @@ def start_engine(engine, net, data, algorithm, n_classes, seed, n_clients):
             f"engine={engine!r} cannot train this net: {reason}. Use engine='loop', or 'auto' to let such nets "
             "go to the loop by themselves."
         ) from reason
-    return running, "asked for"
+    return settings, running, "asked for"
 
 
 def _start_auto(net, data, algorithm, n_classes, seed, n_clients):
     reason = _slower_stacked(net, data, n_clients)
     if reason is None:
         try:
-            running = Stacked().start(net, data, algorithm, n_classes, seed)
-            return (
-                running,
-                f"{running.kind}: a small dense net" if data.X.device.type == "cpu" else running.kind,
-            )
+            settings = Stacked()
+            running = settings.start(net, data, algorithm, n_classes, seed)
+            return settings, running, f"{running.kind}, a small net" if _on_cpu(data) else running.kind
         except NotStackable as error:
             reason = str(error)
-    return Loop().start(net, data, algorithm, n_classes, seed), reason
+    return Loop(), Loop().start(net, data, algorithm, n_classes, seed), reason
 
 
 def _slower_stacked(net, data, n_clients):
     """Why stacking would not pay, None if it does: facts of the job alone, never a timing."""
     if n_clients < _FEW_CLIENTS:
         return f"{n_clients} clients are too few to stack"
-    if data.X.device.type != "cpu":
+    if not _on_cpu(data):
         return None
     module = net.module_
     if any(isinstance(layer, nn.modules.conv._ConvNd) for layer in module.modules()):
@@ -129,3 +146,7 @@ def _slower_stacked(net, data, n_clients):
     if n_params > limit:
         return f"{n_params} parameters at batches of {size} fill the CPU one client at a time"
     return None
+
+
+def _on_cpu(data):
+    return data.X.device.type == "cpu"

@@ -4,11 +4,42 @@ import threading
 from contextlib import contextmanager
 
 import torch
+from torch import nn
 
 from fedrela_sk._random import integer_seed
 
 # The generators belong to the process: fits that run in several threads take turns.
 _turn = threading.RLock()
+
+
+# Layers of torch.nn.modules that are known to draw nothing; of any other module we cannot know.
+_DRAWING = ("Dropout", "RReLU", "RNNBase", "Transformer", "MultiheadAttention", "FractionalMaxPool")
+
+
+def module_draws(module):
+    """Whether a module may draw random numbers in its forward pass: it has such a layer, or code of its own."""
+    containers = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+    for layer in module.modules():
+        kinds = [kind.__name__ for kind in type(layer).__mro__]
+        if any(word in kind for kind in kinds for word in _DRAWING):
+            return True
+        plain_container = isinstance(layer, containers) and type(layer).forward in _INHERITED_FORWARDS
+        if not (type(layer).__module__.startswith("torch.nn.modules") or plain_container):
+            return True
+    return False
+
+
+_INHERITED_FORWARDS = {nn.Sequential.forward, nn.ModuleList.forward, nn.ModuleDict.forward}
+
+
+@contextmanager
+def drawing_generators(module, device):
+    """`forked_generators` for a module that may draw, nothing for one that cannot."""
+    if not module_draws(module):
+        yield
+        return
+    with forked_generators(device):
+        yield
 
 
 @contextmanager

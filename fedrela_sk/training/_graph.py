@@ -5,6 +5,7 @@ whose stacked form is known. Tensors carry clients first, rows second: a layer t
 (rows, ...) maps (clients, rows, ...) here, with one batched product per dense layer.
 """
 
+import copy
 import operator
 
 import torch
@@ -29,6 +30,49 @@ class NotStackable(Exception):
     """A module cannot be stacked; the message says which part of it."""
 
 
+class _Leaf(nn.Module):
+    """Stands for a layer while the forward pass is read: a call is written down, not run."""
+
+    def __init__(self, name, tracer):
+        super().__init__()
+        self.name, self.tracer = name, tracer
+
+    def forward(self, x):
+        return self.tracer.create_proxy("call_module", self.name, (x,), {})
+
+
+def _trace(module):
+    """The forward pass of a module in training mode as an `fx.Graph`.
+
+    `torch.fx.Tracer` would patch `nn.Module` for the whole process and so break other threads. Here a copy
+    is read whose layers write themselves down.
+    """
+    graph = fx.Graph()
+    tracer = fx.proxy.GraphAppendingTracer(graph)
+    try:
+        reader = copy.deepcopy(module).train()
+        reader = _with_leaves(reader, "", tracer)
+        output = reader(fx.Proxy(graph.placeholder("input"), tracer))
+    except Exception as error:
+        raise NotStackable(f"its forward pass cannot be read ({type(error).__name__}: {error})") from error
+    output = output[0] if isinstance(output, tuple) else output
+    if not isinstance(output, fx.Proxy):
+        raise NotStackable("its forward does not return a tensor")
+    graph.output(output.node)
+    return graph
+
+
+def _with_leaves(module, name, tracer):
+    """`module` with every layer of torch replaced by a `_Leaf`; containers and own code stay."""
+    container = isinstance(module, nn.Sequential)
+    if type(module).__module__.startswith("torch.nn") and not container:
+        return _Leaf(name, tracer)
+    for child_name, child in module.named_children():
+        path = f"{name}.{child_name}" if name else child_name
+        setattr(module, child_name, _with_leaves(child, path, tracer))
+    return module
+
+
 class StackedGraph:
     """The forward pass of a module for a stack of clients.
 
@@ -44,37 +88,16 @@ class StackedGraph:
     """
 
     def __init__(self, module):
-        was_training = module.training
-        module.train()
-        try:
-            graph = fx.Tracer().trace(module)
-        except Exception as error:
-            raise NotStackable(
-                f"its forward pass cannot be traced ({type(error).__name__}: {error})"
-            ) from error
-        finally:
-            module.train(was_training)
+        graph = _trace(module)
         layers = dict(module.named_modules())
         self._steps = []
         for node in graph.nodes:
             if node.op == "placeholder":
-                self._read_input(node)
+                self._input = node.name
             elif node.op == "output":
-                self._read_output(node)
+                self._output = node.args[0].name
             else:
-                self._steps.append((node.name, _compile(node, layers), _arguments(node)))
-
-    def _read_input(self, node):
-        if hasattr(self, "_input"):
-            raise NotStackable("its forward takes more than one argument")
-        self._input = node.name
-
-    def _read_output(self, node):
-        output = node.args[0]
-        output = output[0] if isinstance(output, tuple) else output
-        if not isinstance(output, fx.Node):
-            raise NotStackable("its forward does not return a tensor")
-        self._output = output.name
+                self._steps.append((node.name, _compile(node, layers), node.args))
 
     def __call__(self, stack, X):
         """Output of every client for its own rows.
@@ -93,11 +116,6 @@ class StackedGraph:
         for name, run, arguments in self._steps:
             values[name] = run(stack, *(values[a.name] if isinstance(a, fx.Node) else a for a in arguments))
         return values[self._output]
-
-
-def _arguments(node):
-    """Positional arguments of a node; for layers and functions keyword arguments are bound in `_compile`."""
-    return node.args
 
 
 def _compile(node, layers):
@@ -145,12 +163,17 @@ def _compile_layer(node, layer):
     raise NotStackable(f"layer {name!r} ({type(layer).__name__}) has no known stacked form")
 
 
+def _path(layer, tensor):
+    """Name of a layer's tensor in the module; the module may be the layer itself."""
+    return f"{layer}.{tensor}" if layer else tensor
+
+
 class _Linear:
     """x W^T + b of every client: one batched product."""
 
     def __init__(self, name, layer):
-        self.weight = f"{name}.weight"
-        self.bias = None if layer.bias is None else f"{name}.bias"
+        self.weight = _path(name, "weight")
+        self.bias = None if layer.bias is None else _path(name, "bias")
 
     def __call__(self, stack, x):
         weight = stack.params[self.weight].transpose(1, 2)
@@ -167,8 +190,8 @@ class _LayerNorm:
 
     def __init__(self, name, layer):
         self.shape, self.eps = layer.normalized_shape, layer.eps
-        self.weight = None if layer.weight is None else f"{name}.weight"
-        self.bias = None if layer.bias is None else f"{name}.bias"
+        self.weight = None if layer.weight is None else _path(name, "weight")
+        self.bias = None if layer.bias is None else _path(name, "bias")
 
     def __call__(self, stack, x):
         out = F.layer_norm(x, self.shape, eps=self.eps)
@@ -198,15 +221,15 @@ class _BatchNorm:
             mean, var = self._track(stack, mean, var, n)
         out = (x - mean.unsqueeze(1)) * torch.rsqrt(var + self.eps).unsqueeze(1)
         if self.affine:
-            weight, bias = stack.params[f"{self.name}.weight"], stack.params[f"{self.name}.bias"]
+            weight, bias = stack.params[_path(self.name, "weight")], stack.params[_path(self.name, "bias")]
             out = out * weight.unsqueeze(1) + bias.unsqueeze(1)
         return out
 
     def _track(self, stack, mean, var, n):
         """Statistics to use; a client in evaluation mode (one row) uses and keeps its running ones."""
-        running_mean = stack.buffers[f"{self.name}.running_mean"]
-        running_var = stack.buffers[f"{self.name}.running_var"]
-        seen = stack.buffers[f"{self.name}.num_batches_tracked"]
+        running_mean = stack.buffers[_path(self.name, "running_mean")]
+        running_var = stack.buffers[_path(self.name, "running_var")]
+        seen = stack.buffers[_path(self.name, "num_batches_tracked")]
         learns = (~stack.frozen_norm)[:, None]
         kept_mean, kept_var = running_mean.clone(), running_var.clone()
         with torch.no_grad():

@@ -12,8 +12,11 @@ from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
 from fedrela_sk.training._batches import batch_bounds, epoch_orders
 from fedrela_sk.training._callbacks import LocalTrainingStopped, Notifier
 from fedrela_sk.training._criterion import batch_loss, check_output
-from fedrela_sk.training._generator import forked_generators, seed_generators
+from fedrela_sk.training._generator import drawing_generators, module_draws, seed_generators
 from fedrela_sk.training._net import forward, read_settings, tensors_of, write_tensors
+
+# clients that a worker takes at a time; changes no result
+UNIT_SIZE = 8
 
 
 class LoopEngine:
@@ -40,6 +43,7 @@ class LoopEngine:
         self.settings = read_settings(net)
         self._notify = Notifier(net, self.settings.callbacks)
         self._trainable = {name: p for name, p in net.module_.named_parameters() if p.requires_grad}
+        self._draws = module_draws(net.module_)
         self._output_checked = False
         self._optimizer = None
         self._holds_state = False
@@ -68,10 +72,21 @@ class LoopEngine:
         for task in tasks:
             yield self._train_one(round, task, server_state, lr_factor)
 
+    def close(self):
+        """Nothing is held outside this process."""
+
+    def units(self, tasks):
+        """The tasks in groups that one worker takes at a time."""
+        return [tasks[i : i + UNIT_SIZE] for i in range(0, len(tasks), UNIT_SIZE)]
+
+    def train_unit(self, round, tasks, server_state, lr_factor):
+        """Updates of one group, a list."""
+        return list(self.train(round, tasks, server_state, lr_factor))
+
     def _train_one(self, round, task, server_state, lr_factor):
         """The update of one client; errors name it, torch's generators stay as they were."""
         try:
-            with forked_generators(self.net.device):
+            with drawing_generators(self.net.module_, self.net.device):
                 return self._train_client(round, task, server_state, lr_factor)
         except ClientError:
             raise
@@ -84,7 +99,8 @@ class LoopEngine:
 
     def _train_client(self, round, task, server_state, lr_factor):
         module = self.net.module_
-        seed_generators(self.net.device, self.seed, Purpose.MODULE, round, task.client.code)
+        if self._draws:
+            seed_generators(self.net.device, self.seed, Purpose.MODULE, round, task.client.code)
         write_tensors(module, task.params)
         module.train()
         notes = self._freeze_batch_norm(task)

@@ -14,7 +14,7 @@ from fedrela_sk.algorithms import LocalRun
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
 from fedrela_sk.training._cohort import make_cohorts, plan_cohort
 from fedrela_sk.training._criterion import check_output
-from fedrela_sk.training._generator import forked_generators, seed_generators
+from fedrela_sk.training._generator import drawing_generators, module_draws, seed_generators
 from fedrela_sk.training._net import read_settings
 from fedrela_sk.training._stack import Stack
 from fedrela_sk.training._stackable import clip_rule, stacked_forward
@@ -59,6 +59,7 @@ class StackedEngine:
         module = net.module_
         self._param_names = {name: p.requires_grad for name, p in module.named_parameters()}
         self._plans = {}
+        self._draws = module_draws(net.module_)
         self._output_checked = False
 
     def train(self, round, tasks, server_state, lr_factor=1.0):
@@ -66,14 +67,21 @@ class StackedEngine:
 
         Parameters and errors as in `LoopEngine.train`.
         """
-        for cohort in make_cohorts(list(tasks), self.settings, self.cohort_size):
-            yield self.train_cohort(round, cohort, server_state, lr_factor)
+        for cohort in self.units(list(tasks)):
+            yield from self.train_unit(round, cohort, server_state, lr_factor)
 
-    def train_cohort(self, round, tasks, server_state, lr_factor):
-        """`CohortUpdate` of one cohort, ordered as `make_cohorts` orders it."""
+    def close(self):
+        """Nothing is held outside this process."""
+
+    def units(self, tasks):
+        """The cohorts of a round: groups of tasks that one worker takes at a time."""
+        return make_cohorts(tasks, self.settings, self.cohort_size)
+
+    def train_unit(self, round, tasks, server_state, lr_factor):
+        """`CohortUpdate` of one cohort, in a list; `tasks` are ordered as `units` orders them."""
         try:
-            with forked_generators(self.net.device):
-                return self._train(round, tasks, server_state, lr_factor)
+            with drawing_generators(self.net.module_, self.net.device):
+                return [self._train(round, tasks, server_state, lr_factor)]
         except NetError as error:
             raise NetError(f"Round {round}, clients {_names(tasks)}: {error}") from error
         except ClientError:
@@ -91,7 +99,8 @@ class StackedEngine:
         return torch.autocast(self.data.X.device.type, dtype=torch.bfloat16)
 
     def _train(self, round, tasks, server_state, lr_factor):
-        seed_generators(self.net.device, self.seed, Purpose.MODULE, round, tasks[0].client.code)
+        if self._draws:
+            seed_generators(self.net.device, self.seed, Purpose.MODULE, round, tasks[0].client.code)
         run = self.cohort_run(round, tasks, server_state, lr_factor)
         run.all_steps()
         return run.update()

@@ -1,0 +1,198 @@
+"""Local training spread over joblib workers: the same units of work, the same order, the same results."""
+
+import os
+import shutil
+import tempfile
+import threading
+import uuid
+from dataclasses import dataclass, replace
+from typing import Any
+
+import joblib
+import torch
+from joblib import Parallel, delayed
+
+from fedrela_sk.training._task import LocalData, LocalTask
+from fedrela_sk.training._threads import torch_threads
+
+try:
+    import cloudpickle  # what joblib itself depends on
+except ImportError:  # older joblib carries it inside
+    from joblib.externals import cloudpickle
+
+_held = threading.local()  # .fits: token of a fit to what this worker loaded for it
+
+
+class Crew:
+    """An engine whose units of work (a cohort, or one client of the loop) run on joblib workers.
+
+    Data are written once and memory-mapped by every worker; a message holds the model, the keys of the
+    clients and what they keep, never rows. Updates come back in the plan's order, so results do not
+    depend on the number of workers or on the backend.
+
+    Parameters
+    ----------
+    engine : running engine
+        Gives the plan; workers start their own from the same settings.
+    start : callable of (net, data, algorithm, n_classes, seed)
+        Starts an engine of the same kind.
+    n_jobs : int
+        As in joblib.
+    n_threads : int
+        torch threads of each worker.
+    """
+
+    def __init__(self, engine, start, n_jobs, n_threads):
+        self.engine = engine
+        self.settings = engine.settings
+        self.name, self.kind = engine.name, getattr(engine, "kind", None)
+        self.n_jobs, self.n_threads = n_jobs, n_threads
+        self.token = uuid.uuid4().hex
+        self._folder = tempfile.mkdtemp(prefix="fedrela_sk_")
+        self._layout, self._clients, self._version = {}, {}, 0
+        net, data = engine.net, engine.data
+        arrays = (data.X.numpy(), None if data.weights is None else data.weights.numpy())
+        joblib.dump(arrays, self._path("data"))
+        with open(self._path("setup"), "wb") as file:  # by value: modules may be defined in a notebook
+            cloudpickle.dump((start, net, engine.algorithm, engine.n_classes, engine.seed), file)
+
+    def _path(self, name):
+        return os.path.join(self._folder, f"{name}.joblib")
+
+    def close(self):
+        """Remove what was written."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def train(self, round, tasks, server_state, lr_factor=1.0):
+        """Updates of the clients of one round; as the engine's own `train`."""
+        tasks = list(tasks)
+        self._write_layout(tasks)
+        units = self.engine.units(tasks)
+        calls = (
+            delayed(_train_unit)(
+                self._folder,
+                self.token,
+                self._version,
+                self.n_threads,
+                _Message.of(unit, round, server_state, lr_factor),
+            )
+            for unit in units
+        )
+        for updates in Parallel(n_jobs=self.n_jobs, return_as="generator")(calls):
+            yield from map(_with_tensors, updates)
+
+    def _write_layout(self, tasks):
+        """Write rows and labels of clients that are new or were relabelled since."""
+        parts = {task.client.position: (task.rows, task.y, task.class_weights) for task in tasks}
+        known = self._layout
+        if all(p in known and all(a is b for a, b in zip(known[p], parts[p], strict=True)) for p in parts):
+            return
+        self._layout = known | parts
+        self._version += 1
+        self._clients |= {task.client.position: task.client for task in tasks}
+        layout = {
+            p: (self._clients[p], *[None if t is None else t.numpy() for t in part])
+            for p, part in self._layout.items()
+        }
+        joblib.dump(layout, self._path(f"layout{self._version}"))
+
+
+@dataclass(frozen=True)
+class _Message:
+    """One unit of work without rows: what differs from round to round."""
+
+    round: int
+    positions: tuple
+    weights: tuple
+    params: Any
+    states: tuple
+    server_state: dict
+    lr_factor: float
+
+    @classmethod
+    def of(cls, unit, round, server_state, lr_factor):
+        first = unit[0].params
+        shared = {n: t for n, t in first.items() if all(task.params[n] is t for task in unit)}
+        own = [_to_arrays({n: t for n, t in task.params.items() if n not in shared}) for task in unit]
+        return cls(
+            round,
+            tuple(task.client.position for task in unit),
+            tuple(task.weight for task in unit),
+            (_to_arrays(shared), own, tuple(first)),
+            tuple(_to_arrays(task.state) for task in unit),
+            _to_arrays(server_state),
+            lr_factor,
+        )
+
+    def tasks(self, layout):
+        """The unit's tasks, rows and labels from the worker's own copy."""
+        shared, own, order = self.params
+        shared = _to_tensors(shared)
+        tasks = []
+        for position, weight, private, state in zip(
+            self.positions, self.weights, own, self.states, strict=True
+        ):
+            client, rows, y, class_weights = layout[position]
+            full = shared | _to_tensors(private)
+            params = {name: full[name] for name in order}
+            tasks.append(LocalTask(client, rows, y, class_weights, weight, params, _to_tensors(state)))
+        return tasks
+
+
+def _train_unit(folder, token, version, n_threads, message):
+    """Train one unit in a worker."""
+    with torch_threads(n_threads):
+        fit = _load(folder, token)
+        if fit["version"] != version:
+            fit["layout"] = _load_layout(folder, version)
+            fit["version"] = version
+        updates = fit["engine"].train_unit(
+            message.round,
+            message.tasks(fit["layout"]),
+            _to_tensors(message.server_state),
+            message.lr_factor,
+        )
+        return [_with_arrays(update) for update in updates]
+
+
+def _load(folder, token):
+    """What this worker holds for a fit: its own engine on memory-mapped data. One fit at a time."""
+    fits = _held.__dict__.setdefault("fits", {})
+    if token not in fits:
+        fits.clear()
+        X, weights = joblib.load(os.path.join(folder, "data.joblib"), mmap_mode="c")
+        with open(os.path.join(folder, "setup.joblib"), "rb") as file:
+            start, net, algorithm, n_classes, seed = cloudpickle.load(file)
+        data = LocalData(torch.from_numpy(X), None if weights is None else torch.from_numpy(weights))
+        fits[token] = {"engine": start(net, data, algorithm, n_classes, seed), "version": None}
+    return fits[token]
+
+
+def _load_layout(folder, version):
+    layout = joblib.load(os.path.join(folder, f"layout{version}.joblib"), mmap_mode="c")
+    return {
+        position: (client, *[None if a is None else torch.from_numpy(a) for a in arrays])
+        for position, (client, *arrays) in layout.items()
+    }
+
+
+def _to_arrays(tree):
+    """Tensors as arrays, which travel between processes by value."""
+    return {name: tensor.numpy() for name, tensor in tree.items()}
+
+
+def _to_tensors(tree):
+    return {name: torch.from_numpy(array) for name, array in tree.items()}
+
+
+def _with_arrays(update):
+    return _convert(update, _to_arrays)
+
+
+def _with_tensors(update):
+    return _convert(update, _to_tensors)
+
+
+def _convert(update, convert):
+    trees = {name: convert(getattr(update, name)) for name in ("tensors", "kept", "state")}
+    return replace(update, **trees)
