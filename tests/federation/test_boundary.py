@@ -146,7 +146,9 @@ def test_numbers_too_large_for_the_module_are_named(value, net32, net64):
     X = np.zeros((4, 3))
     X[3, 1] = value
     assert to_tensor(X, net64)[3, 1] == value
-    message = r"Input X has a number in row 3 \(client 'south'\) that is too large for .*got 1e\+(39|300)\. Scale"
+    message = (
+        r"Input X has a number in row 3 \(client 'south'\) that is too large for .*got 1e\+(39|300)\. Scale"
+    )
     with pytest.raises(NotFiniteError, match=message):
         to_tensor(X, net32, OWNERS)
 
