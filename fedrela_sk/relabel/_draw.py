@@ -29,9 +29,8 @@ def check_uniforms(uniforms, shape):
         raise ValueError(
             f"uniforms have shape {uniforms.shape}, expected {shape}: pass one per row and class, used or not."
         )
-    outside = ~((uniforms >= 0) & (uniforms < 1))
-    if outside.any():
-        row, column = np.argwhere(outside)[0].tolist()
+    if not (uniforms.min() >= 0 and uniforms.max() < 1):  # True for NaN
+        row, column = np.argwhere(~((uniforms >= 0) & (uniforms < 1)))[0].tolist()
         raise ValueError(
             f"Row {row} of uniforms holds {uniforms[row, column]} for class {column}, expected a number in [0, 1). "
             "Draw them with numpy.random.Generator.random."
@@ -56,8 +55,7 @@ def draw(found, uniforms, target):
         One per changed row, rows ascending.
     """
     success = uniforms[found.row, found.column] < found.rho
-    taken = TARGETS[target](found, success)
-    return taken[np.argsort(taken.row)]
+    return TARGETS[target](found, success)
 
 
 def argmax(found, success):

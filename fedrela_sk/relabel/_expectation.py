@@ -6,13 +6,11 @@ With ``T_l[j] = P(new label = j | label l)`` under the draw rule, the posterior 
 
 import numpy as np
 
-from fedrela_sk.relabel._rho import candidates_of_label
+from fedrela_sk.relabel._rho import BLOCK, candidates_of_label
 from fedrela_sk.relabel._zscore import standardize
 
 # rho never exceeds this in the closed form, so that no posterior is moved entirely and order is kept
 RHO_CAP = 1.0 - 1e-6
-# entries of one block of rows
-BLOCK = 2**18
 
 
 def expected_posteriors(posteriors, statistics, target, values=None):

@@ -66,7 +66,8 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
     input : {"posterior", "score"}, default="posterior"
         "posterior": rows are probabilities; they are checked, never renormalised. "score": any finite scores,
         such as logits; z-scores use them as they are, `transform` mixes their softmax, and so does
-        ``normalization="none"``. One column p stands for (1 - p, p), a score s for (-s, s).
+        ``normalization="none"``. One column p stands for (1 - p, p), a score s for (-s, s); since softmax makes
+        1 / (1 + exp(-2 s)) of the latter, log-odds are halved first.
     normalization : {"zscore_tanh", "minmax", "none"}, default="zscore_tanh"
         How a value is compared inside its own class. "minmax": ``m = (q - min) / (max - min)``, ``rho = m * w``
         where m exceeds its threshold. "none": ``rho = q * w``, without threshold.
@@ -136,6 +137,11 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
     Corner cases, the same for both: all counts equal, nothing is relabelled. One class present: it is the most
     frequent, and its rows may become any absent class. Equal values within (own class, column), one row
     included: z is 0 there. tau = 1: the threshold is the smallest z. Rows of weight 0 are left out of `fit`.
+
+    Weights that are not integers: counts, means and spreads use their sums, W standing for the number of rows.
+    The quantile lies at position ``(W - 1)(1 - tau)`` of the ascending rows, position k being held by the first
+    row whose cumulative weight exceeds k; the order statistic is the first value, from the largest down, at which
+    the cumulative weight exceeds ``m = floor(tau * W)``. `min_remaining` and `max_ratio` count rows.
 
     In `transform` rho is capped at 1 - 1e-6, order and argmax being taken before, so that two classes keep
     their order: the result never decreases in P(y = 1), and increases where neighbours differ by over 1e-9.
@@ -220,7 +226,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
             Labels.
         sample_weight : array-like of shape (n_rows,), default=None
             Repetitions of the rows, in counts, means, spreads and thresholds: an integer weight equals repeated
-            rows, rows of weight 0 are left out. Other weights: see `threshold_` in the user guide.
+            rows, rows of weight 0 are left out. Other weights: see the notes of the class.
 
         Returns
         -------
@@ -333,7 +339,8 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         values, y, codes = self._check_rows_and_labels(Q, y)
         if uniforms is None:
             uniforms = stream_of_uniforms(seed_from(self.random_state), Purpose.RELABEL, values.shape)
-        uniforms = check_uniforms(uniforms, values.shape)
+        else:
+            uniforms = check_uniforms(uniforms, values.shape)
         taken = draw(candidates(values, codes, self._statistics()), uniforms, self.target)
         taken = taken[limit_changes(taken, codes, values.shape[1], self.min_remaining, self.max_ratio)]
         y_new = y.astype(label_dtype(y, self.classes_))

@@ -10,6 +10,9 @@ from fedrela_sk.relabel._priors import class_counts, prior_weights, rarity_gains
 from fedrela_sk.relabel._threshold import thresholds
 from fedrela_sk.relabel._zscore import standardize
 
+# entries of a block of rows: what is held at once besides results
+BLOCK = 2**18
+
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
@@ -56,7 +59,7 @@ class Statistics:
 class Candidates:
     """The pairs (row, target) with rho > 0, as arrays of one length.
 
-    The pairs of one row follow each other, targets ascending.
+    Rows ascend, and so do the targets of each row.
     """
 
     row: np.ndarray
@@ -127,6 +130,28 @@ def fit_statistics(values, codes, *, tau, normalization, ddof, min_scale, thresh
     return Statistics(counts, prior_weights(counts), mean, scale, t, rule)
 
 
+def candidates(values, codes, statistics):
+    """Targets of every row, given its own label.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_classes), float64
+    codes : ndarray of shape (n_rows,), int
+        Positions of the labels in the class list.
+    statistics : Statistics
+
+    Returns
+    -------
+    found : Candidates
+    """
+    step = max(1, BLOCK // values.shape[1])
+    parts = []
+    for start in range(0, len(values), step):
+        found = _candidates(values[start : start + step], codes[start : start + step], statistics)
+        parts.append((found.row + start, found.column, found.z, found.rho))
+    return Candidates(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
 def candidates_of_label(values, label, statistics):
     """Targets of rows that all carry one label.
 
@@ -140,38 +165,21 @@ def candidates_of_label(values, label, statistics):
     Returns
     -------
     found : Candidates
-        Rows are positions in `values`, ascending.
     """
-    floor = statistics.floor[label]
-    if np.all(floor == np.inf):
-        nothing = np.empty(0, dtype=np.intp)
-        return Candidates(nothing, nothing, np.empty(0), np.empty(0))
-    row, column = np.divmod(np.flatnonzero(values > floor), values.shape[1])
+    if np.all(statistics.floor[label] == np.inf):
+        values = values[:0]
+    return _candidates(values, label, statistics)
+
+
+def _candidates(values, codes, statistics):
+    """The same, `codes` being one label for all rows or one for each; memory is that of a few `values`."""
+    row, column = np.divmod(np.flatnonzero(values > statistics.floor[codes]), values.shape[1])
+    label = codes if np.isscalar(codes) else codes[row]
     rule, t = statistics.normalization, statistics.threshold[column]
-    mean, scale = statistics.mean[label, column], statistics.scale[label, column]
-    z = standardize(values[row, column], mean, scale, rule.unit)
+    z = standardize(
+        values[row, column], statistics.mean[label, column], statistics.scale[label, column], rule.unit
+    )
     rho = np.zeros(len(z))
     above = z > t
-    rho[above] = rule.strength(z[above], t[above]) * statistics.gain[label, column[above]]
+    rho[above] = rule.strength(z[above], t[above]) * statistics.gain[label, column][above]
     return Candidates(row, column, z, rho)[rho > 0]
-
-
-def candidates(values, codes, statistics):
-    """Targets of every row, given its own label.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows, n_classes), float64
-    codes : ndarray of shape (n_rows,), int
-    statistics : Statistics
-
-    Returns
-    -------
-    found : Candidates
-        Rows grouped by label.
-    """
-    parts = []
-    for label, rows in rows_by_label(codes):
-        found = candidates_of_label(values[rows], label, statistics)
-        parts.append((rows[found.row], found.column, found.z, found.rho))
-    return Candidates(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))

@@ -1,8 +1,10 @@
 """Every corner case has one answer, the same as that of the row-by-row twin."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
@@ -90,6 +92,16 @@ def both(case, tau, setting, repeats=None):
 TOLERANCE = {"spread below 1e-6": 1e-7, "spread around 1e-6": 1e-8}
 
 
+def clear(twin, rows, labels):
+    """Rows without two rhos that are equal up to rounding: there, rounding decides which is the largest."""
+
+    def apart(rho):
+        positive = sorted(value for value in rho if value > 0)
+        return all(high - low > 1e-9 for low, high in pairwise(positive))
+
+    return np.array([all(apart(twin.rho(row, label)) for label in labels) for row in rows.tolist()])
+
+
 @pytest.mark.parametrize("tau", [0.0, 0.02, 0.1, 0.3, 1.0])
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("case", CASES)
@@ -102,12 +114,15 @@ def test_the_same_as_row_by_row(case, setting, tau):
     rho = np.array([twin.rho(row, label) for row, label in zip(Q.tolist(), y.tolist(), strict=True)])
     assert_allclose(ours.relabel_proba(Q, y), rho, rtol=0, atol=atol)
     draws = np.random.default_rng(0).random(Q.shape)
-    new = [twin.draw(*row) for row in zip(Q.tolist(), y.tolist(), draws.tolist(), strict=True)]
-    assert_array_equal(ours.relabel(Q, y, uniforms=draws), new)
-    unseen, _ = rows_of(99, [0] * 15, Q.shape[1])
-    for rows in (Q[:15], unseen):
-        expected = np.array([twin.expected(row) for row in rows.tolist()])
-        assert_allclose(ours.transform(rows), expected, rtol=0, atol=max(atol, 1e-12))
+    new = np.array([twin.draw(*row) for row in zip(Q.tolist(), y.tolist(), draws.tolist(), strict=True)])
+    seen = clear(twin, Q, range(Q.shape[1]))
+    assert_array_equal(ours.relabel(Q, y, uniforms=draws)[seen], new[seen])
+    rows = np.vstack([Q[seen][:15], rows_of(99, [0] * 15, Q.shape[1])[0]])
+    rows = rows[clear(twin, rows, range(Q.shape[1]))]
+    if case == "ordinary":
+        assert len(rows) == 30
+    expected = np.array([twin.expected(row) for row in rows.tolist()])
+    assert_allclose(ours.transform(rows), expected, rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("tau", [0.1, 0.5])
@@ -121,8 +136,9 @@ def test_integer_weights_as_row_by_row_repetition(case, setting, tau):
     assert_array_equal(ours.class_count_, twin.counts)
     rho = np.array([twin.rho(row, label) for row, label in zip(Q.tolist(), y.tolist(), strict=True)])
     assert_allclose(ours.relabel_proba(Q, y), rho, rtol=0, atol=1e-12)
-    expected = np.array([twin.expected(row) for row in Q[:10].tolist()])
-    assert_allclose(ours.transform(Q[:10]), expected, rtol=0, atol=1e-12)
+    rows = Q[clear(twin, Q, range(Q.shape[1]))][:10]
+    expected = np.array([twin.expected(row) for row in rows.tolist()])
+    assert_allclose(ours.transform(rows), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("setting", ["paper", "released code", "minmax"])
@@ -134,18 +150,20 @@ def test_any_small_client(setting, data):
     eighths = st.lists(st.integers(0, 8), min_size=n_classes, max_size=n_classes)
     scores = np.array(data.draw(st.lists(eighths, min_size=len(labels), max_size=len(labels)))) / 8
     tau = data.draw(st.sampled_from([0.05, 0.2, 0.5, 0.9, 1.0]))
-    # minmax decides at its threshold, where two roundings may differ
-    if setting == "minmax":
+    if (
+        setting == "minmax"
+    ):  # rho jumps at the threshold, which is a row, and so the same in both, at the median
+        assume(len(labels) % 2 == 1)
         tau = 0.5
     twin = RowByRow(scores.tolist(), labels, n_classes, tau=tau, **SETTINGS[setting])
     ours = FedReLaRelabeler(tau, classes=range(n_classes), input="score", **SETTINGS[setting])
     ours.fit(scores, labels)
     rho = np.array([twin.rho(row, label) for row, label in zip(scores.tolist(), labels, strict=True)])
     assert_allclose(ours.relabel_proba(scores, labels), rho, rtol=0, atol=1e-12)
-    expected = [
-        twin.expected(*row) for row in zip(scores.tolist(), softmax(scores, axis=1).tolist(), strict=True)
-    ]
-    assert_allclose(ours.transform(scores), expected, rtol=0, atol=1e-11)
+    mixed, posteriors = ours.transform(scores), softmax(scores, axis=1)
+    for row in np.flatnonzero(clear(twin, scores, range(n_classes))):
+        expected = twin.expected(scores[row].tolist(), posteriors[row].tolist())
+        assert_allclose(mixed[row], expected, rtol=0, atol=1e-12)
 
 
 class TestAnswers:

@@ -54,14 +54,15 @@ class TestRules:
         assert drawn([[0, 0.5]], [[0, 0.5]], target) == {}
 
     @pytest.mark.parametrize("target", ["argmax", "argmax_of_successes"])
-    def test_changed_rows_ascend_though_candidates_are_grouped_by_label(self, target):
+    def test_changed_rows_keep_their_numbers(self, target):
         found = Candidates(
-            np.array([3, 0, 2]), np.array([1, 1, 0]), np.array([3.0, 0.0, 2.0]), np.full(3, 0.5)
+            np.array([0, 2, 3]), np.array([1, 0, 1]), np.array([7.0, 8.0, 9.0]), np.full(3, 0.5)
         )
-        taken = draw(found, np.zeros((4, 2)), target)
-        assert_array_equal(taken.row, [0, 2, 3])
-        assert_array_equal(taken.column, [1, 0, 1])
-        assert_array_equal(taken.z, [0, 2, 3])
+        taken = draw(found, np.array([[0.9, 0], [0, 0], [0.9, 0], [0, 0]]), target)
+        assert_array_equal(taken.row, [0, 3])
+        assert_array_equal(taken.column, [1, 1])
+        assert_array_equal(taken.z, [7, 9])
+        assert_array_equal(taken.rho, [0.5, 0.5])
 
 
 class TestFrequencies:

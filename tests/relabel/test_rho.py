@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from fedrela_sk.relabel import _rho
 from fedrela_sk.relabel._normalization import NORMALIZATIONS
 from fedrela_sk.relabel._rho import Candidates, Statistics, candidates, candidates_of_label, fit_statistics
 from fedrela_sk.relabel._zscore import standardize
@@ -82,17 +83,17 @@ class TestFitStatistics:
 
 class TestCandidates:
     FOUND = Candidates(
-        row=np.array([4, 4, 4, 0, 2, 2]),
-        column=np.array([0, 1, 3, 2, 1, 2]),
+        row=np.array([0, 2, 2, 4, 4, 4]),
+        column=np.array([2, 1, 2, 0, 1, 3]),
         z=np.arange(6.0),
-        rho=np.array([0.1, 0.7, 0.7, 0.2, 0.3, 0.9]),
+        rho=np.array([0.2, 0.3, 0.9, 0.1, 0.7, 0.7]),
     )
 
     def test_starts_are_the_first_pairs_of_every_row(self):
-        assert_array_equal(self.FOUND.starts, [0, 3, 4])
+        assert_array_equal(self.FOUND.starts, [0, 1, 3])
 
     def test_best_is_the_largest_rho_and_ties_go_to_the_lower_class(self):
-        assert_array_equal(self.FOUND.best(), [1, 3, 5])
+        assert_array_equal(self.FOUND.best(), [0, 2, 4])
 
     def test_nothing_found(self):
         nothing = self.FOUND[np.zeros(6, dtype=bool)]
@@ -167,6 +168,17 @@ class TestRho:
         own = y[found.row], found.column
         z = (Q[found.row, found.column] - statistics.mean[own]) / statistics.scale[own]
         assert_allclose(found.z, z, rtol=1e-13)
+
+    def test_blocks_of_rows_change_nothing(self, monkeypatch):
+        Q, y = long_tailed_rows(3, 81, 4)
+        statistics = fit_statistics(Q, y, **PAPER)
+        whole = candidates(Q, y, statistics)
+        for block in (1, 35, 500):
+            monkeypatch.setattr(_rho, "BLOCK", block)
+            blocks = candidates(Q, y, statistics)
+            for name in ("row", "column", "z", "rho"):
+                assert_array_equal(getattr(blocks, name), getattr(whole, name))
+        assert np.all(np.diff(whole.row * 4 + whole.column) > 0)
 
     @pytest.mark.parametrize("normalization", ["zscore_tanh", "minmax", "none"])
     @settings(max_examples=80, deadline=None)
