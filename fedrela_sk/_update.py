@@ -36,6 +36,17 @@ class ClientSpec:
 
 
 @dataclass(frozen=True)
+class Receipt:
+    """What the record of a round keeps of a client's update."""
+
+    client: ClientSpec
+    n_steps: int
+    loss: float
+    nbytes: int
+    notes: tuple
+
+
+@dataclass(frozen=True)
 class ClientUpdate:
     """What one client sends after local training, and what it keeps for itself.
 
@@ -80,6 +91,10 @@ class ClientUpdate:
         """This update, as the only one of its kind."""
         return (self,)
 
+    def receipts(self):
+        """One `Receipt`."""
+        return [Receipt(self.client, self.n_steps, self.loss, self.nbytes, self.notes)]
+
 
 @dataclass(frozen=True)
 class CohortUpdate:
@@ -112,6 +127,16 @@ class CohortUpdate:
             return
         for single in self.singles():
             single.fold_into(aggregator)
+
+    def receipts(self):
+        """One `Receipt` per client."""
+        each = _tree.nbytes(self.tensors) // len(self.clients) + WEIGHT_NBYTES if self.tensors else 0
+        return [
+            Receipt(client, n_steps, loss, each, notes)
+            for client, n_steps, loss, notes in zip(
+                self.clients, self.steps.tolist(), self.losses.tolist(), self.notes, strict=True
+            )
+        ]
 
     def singles(self):
         """One `ClientUpdate` per client; tensors are views."""

@@ -39,3 +39,7 @@ class DatasetError(FedReLaError, OSError):
 
 class FedReLaWarning(UserWarning):
     """Base of every warning of the package: the result is right, but look at this."""
+
+
+class MemoryWarning(FedReLaWarning):
+    """`memory` could not be used or an entry of it was damaged; the result is the same, only slower."""

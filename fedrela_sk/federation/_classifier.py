@@ -5,6 +5,7 @@ import logging
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
+from os import PathLike
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ from fedrela_sk.federation._boundary import (
 )
 from fedrela_sk.federation._conductor import Conductor, Plan, predict_alone
 from fedrela_sk.federation._partition import make_clients
+from fedrela_sk.federation._prefix import PrefixMemory, key_or_warning
 from fedrela_sk.federation._relabeling import check_relabel_posteriors, relabeling_report
 from fedrela_sk.federation._schedule import relabel_round
 from fedrela_sk.federation._validation import Validation, hold_out_all
@@ -44,7 +46,7 @@ from fedrela_sk.training._net import tensors_of, write_tensors
 logger = logging.getLogger("fedrela_sk")
 
 # Parameters that stand in the signature before what they do is there: their defaults alone are accepted.
-_NOT_YET = {"local_data": None, "memory": None, "checkpoint": None, "warm_start": False}
+_NOT_YET = {"local_data": None, "checkpoint": None, "warm_start": False}
 
 
 class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -112,7 +114,13 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     n_jobs : int or None, default=None
         joblib workers over cohorts of clients (over clients, in the loop engine). Results do not depend on it
         or on the backend.
-    local_data, memory, checkpoint, warm_start
+    memory : str, path-like or None, default=None
+        A folder, as in `sklearn.pipeline.Pipeline`. Training up to the relabel round does not depend on the
+        relabeler, so a search over tau trains that part once per fold. Entries are keyed by the data, the
+        clients, the seed, every parameter that matters before that round and the versions of the libraries;
+        what has no stable description (a lambda) is not cached, with a warning. Results are the same bit for
+        bit.
+    local_data, checkpoint, warm_start
         Reserved. Other values than the defaults are refused.
     verbose : int, default=0
         Above 0, one line per round goes to the logger "fedrela_sk" (and to stderr, where logging is not
@@ -184,6 +192,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "validation": [Interval(Real, 0, 1, closed="neither"), None],
         "select": [StrOptions({"last", "best_validation"})],
         "engine": [StrOptions({"auto", *ENGINES}), Engine],
+        "memory": [str, PathLike, None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
@@ -380,23 +389,54 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         context = self._init_callback_context(max_subtasks=plan.n_rounds)
         context.call_on_fit_task_begin(estimator=self, **given)
         with _logging_to_stderr(self.verbose):
-            for round in range(plan.n_rounds):
-                task = context.subcontext(task_name="round")
-                task.call_on_fit_task_begin(estimator=self, **given)
-                conductor.run_round(state, round)
-                if self.verbose:
-                    logger.info(_round_line(state.history[-1], plan.n_rounds))
-                stop = task.call_on_fit_task_end(
-                    estimator=self,
-                    **given,
-                    reconstruction_attributes=lambda: self._snapshot(conductor, state),
-                )
-                if stop:
-                    state.history.notes.append(f"A callback stopped the fit after round {round}.")
-                    break
+            state, done = self._prefix(conductor, state, context, given)
+            self._rounds(conductor, state, range(done, plan.n_rounds), context, given)
         fitted = self._fitted(conductor, state, net, *conductor.finish(state))
         context.call_on_fit_task_end(estimator=self, **given, reconstruction_attributes=fitted)
         return fitted
+
+    def _prefix(self, conductor, state, context, given):
+        """(state, rounds done) up to the relabel round, from `memory` or kept there; (state, 0) without it."""
+        first = conductor.plan.first_relabel
+        if self.memory is None or first is None:
+            return state, 0
+        key = key_or_warning(
+            self.get_params(deep=False),
+            conductor.plan,
+            conductor.net,
+            conductor.engine,
+            torch.get_num_threads(),
+        )
+        if key is None:
+            return state, 0
+        with PrefixMemory(self.memory).entry(key) as entry:
+            stored = None if entry is None else entry.read(state)
+            if stored is not None:
+                if self.verbose:
+                    logger.info("rounds 1 to %d from memory", first)
+                return stored, first
+            stopped = self._rounds(conductor, state, range(first), context, given)
+            if entry is not None and not stopped:
+                entry.write(state)
+            return state, conductor.plan.n_rounds if stopped else first
+
+    def _rounds(self, conductor, state, rounds, context, given):
+        """Run some rounds in place; whether a callback stopped the fit."""
+        for round in rounds:
+            task = context.subcontext(task_name="round")
+            task.call_on_fit_task_begin(estimator=self, **given)
+            conductor.run_round(state, round)
+            if self.verbose:
+                logger.info(_round_line(state.history[-1], conductor.plan.n_rounds))
+            stop = task.call_on_fit_task_end(
+                estimator=self,
+                **given,
+                reconstruction_attributes=lambda: self._snapshot(conductor, state),
+            )
+            if stop:
+                state.history.notes.append(f"A callback stopped the fit after round {round}.")
+                return True
+        return False
 
     def _snapshot(self, conductor, state):
         """Fitted attributes after the round that just ended, on a net and books of their own."""

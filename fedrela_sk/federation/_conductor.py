@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from fedrela_sk import _tree
-from fedrela_sk._update import ClientSpec
 from fedrela_sk.exceptions import ClientError, FedReLaError, NotFiniteError, PartitionError
 from fedrela_sk.federation._relabeling import relabel_client
 from fedrela_sk.federation._schedule import choose_clients, lr_factor, relabel_due
@@ -199,7 +198,7 @@ class Conductor:
         return int(np.count_nonzero(state.codes[rows] != self.plan.codes[rows]))
 
     def _train(self, state, round, tasks):
-        """Train and aggregate, in place; a `_Receipt` for every update, in the order of folding.
+        """Train and aggregate, in place; a `Receipt` for every update, in the order of folding.
 
         A round in which no client has rows left (relabellers may drop them) leaves the model as it is.
         """
@@ -323,12 +322,12 @@ class Conductor:
         """Pass updates on; what stays at a client is put back there, what was sent is then let go."""
         for update in arriving:
             yield update
-            for single in update.singles():
+            updates.extend(update.receipts())
+            for single in update.singles() if update.kept or update.state else ():
                 if single.kept:
                     state.kept[single.client.position] = single.kept
                 if single.state:
                     state.clients[single.client.position] = single.state
-                updates.append(_receipt(single))
 
     def _validate(self, state, round):
         """(loss, score) of the new model on the validation rows; the best round is remembered."""
@@ -383,21 +382,6 @@ class Conductor:
         return predict_alone(
             self.net, state.params, state.kept, self.client_sizes(state), X, positions, n_classes
         )
-
-
-@dataclass(frozen=True)
-class _Receipt:
-    """What the record of a round keeps of an update."""
-
-    client: ClientSpec
-    n_steps: int
-    loss: float
-    nbytes: int
-    notes: tuple
-
-
-def _receipt(update):
-    return _Receipt(update.client, update.n_steps, update.loss, update.nbytes, update.notes)
 
 
 def _mean_loss(receipts, n_rows):

@@ -45,7 +45,8 @@ class Crew:
     def __init__(self, engine, start, n_jobs, n_threads):
         self.engine = engine
         self.settings = engine.settings
-        self.name, self.kind = engine.name, getattr(engine, "kind", None)
+        self.name, self.kind = engine.name, engine.kind
+        self.unit_size, self.precision = engine.unit_size, engine.precision
         self.n_jobs, self.n_threads = n_jobs, n_threads
         self.token = uuid.uuid4().hex
         self._folder = tempfile.mkdtemp(prefix="fedrela_sk_")
@@ -88,6 +89,8 @@ class Crew:
         if all(p in known and all(a is b for a, b in zip(known[p], parts[p], strict=True)) for p in parts):
             return
         self._layout = known | parts
+        if self._version:  # every worker has read it: the round that used it is over
+            os.remove(self._path(f"layout{self._version}"))
         self._version += 1
         self._clients |= {task.client.position: task.client for task in tasks}
         layout = {

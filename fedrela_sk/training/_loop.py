@@ -32,7 +32,8 @@ class LoopEngine:
     seed : int
     """
 
-    name = "loop"
+    name, kind = "loop", None
+    unit_size, precision = 1, None
 
     def __init__(self, net, data, algorithm, n_classes, seed):
         self.net = net

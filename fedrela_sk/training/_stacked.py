@@ -51,7 +51,7 @@ class StackedEngine:
         self.algorithm = algorithm
         self.n_classes = n_classes
         self.seed = seed
-        self.cohort_size = cohort_size
+        self.unit_size = cohort_size
         self.precision = precision
         self.settings = read_settings(net)
         self._forward, self.kind = stacked_forward(net, data.X)
@@ -75,7 +75,7 @@ class StackedEngine:
 
     def units(self, tasks):
         """The cohorts of a round: groups of tasks that one worker takes at a time."""
-        return make_cohorts(tasks, self.settings, self.cohort_size)
+        return make_cohorts(tasks, self.settings, self.unit_size)
 
     def train_unit(self, round, tasks, server_state, lr_factor):
         """`CohortUpdate` of one cohort, in a list; `tasks` are ordered as `units` orders them."""
