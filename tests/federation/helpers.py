@@ -8,6 +8,10 @@ from torch import nn
 from fedrela_sk import FederatedClassifier
 from fedrela_sk._random import client_code
 from fedrela_sk._update import ClientSpec
+from fedrela_sk.algorithms import FedAvg
+from fedrela_sk.federation._conductor import Conductor, Plan
+from fedrela_sk.federation._relabeling import check_relabel_posteriors
+from fedrela_sk.training import LocalData, Loop, build_net, tensors_of
 
 
 class Logits(nn.Linear):
@@ -99,3 +103,41 @@ def assert_close_weights(one, other, atol):
     assert one.keys() == other.keys()
     for name in one:
         np.testing.assert_allclose(one[name], other[name], rtol=0, atol=atol, err_msg=name)
+
+
+def make_conductor(X, codes, specs, *, net=None, algorithm=None, weights=None, seed=0, **settings):
+    """A conductor in the loop engine, below all input checks, and its state before round 0.
+
+    `settings` are fields of `Plan`; rows of `X` may hold anything.
+    """
+    classes = np.arange(int(codes.max()) + 1)
+    net = build_net(make_net() if net is None else net, X, codes, len(classes), seed)
+    X = torch.from_numpy(X).to(next(net.module_.parameters()).dtype)
+    data = LocalData(X, None if weights is None else torch.from_numpy(weights).to(X.dtype))
+    algorithm = FedAvg() if algorithm is None else algorithm
+    defaults = {
+        "validation": None,
+        "relabeler": None,
+        "first_relabel": None,
+        "relabel_every": None,
+        "relabel_posteriors": check_relabel_posteriors(None),
+        "n_rounds": 5,
+        "participation": 1.0,
+        "client_weight": "size",
+        "class_weight": None,
+        "lr_schedule": None,
+        "select": "last",
+    }
+    plan = Plan(
+        specs=specs,
+        data=data,
+        labels=codes,
+        codes=codes,
+        classes=classes,
+        weights=weights,
+        algorithm=algorithm,
+        seed=seed,
+        **(defaults | settings),
+    )
+    conductor = Conductor(plan, net, Loop().start(net, data, algorithm, len(classes), seed))
+    return conductor, conductor.start(tensors_of(net.module_))
