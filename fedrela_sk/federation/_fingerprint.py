@@ -12,18 +12,8 @@ import torch
 from torch import nn
 
 # Code of these packages is keyed by the versions that stand beside it.
-_VERSIONED = {"numpy", "scipy", "sklearn", "skorch", "torch", "fedrela_sk", "builtins", "abc", "typing", "collections"}
-    "numpy",
-    "scipy",
-    "sklearn",
-    "skorch",
-    "torch",
-    "fedrela_sk",
-    "builtins",
-    "abc",
-    "typing",
-    "collections",
-)
+_VERSIONED = {"numpy", "scipy", "sklearn", "skorch", "torch", "fedrela_sk"}
+_VERSIONED |= {"builtins", "abc", "typing", "collections"}  # Python itself; its version is in the key too
 
 
 class NotKeyable(Exception):

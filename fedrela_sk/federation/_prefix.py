@@ -1,5 +1,6 @@
 """Training up to the relabel round, kept on disk: a search over tau trains that part once."""
 
+import platform
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,6 +49,7 @@ def prefix_key(params, plan, net, engine, n_threads):
     return fingerprint(
         {
             "versions": {
+                "python": platform.python_version(),
                 "fedrela_sk": __version__,
                 "torch": torch.__version__,
                 "numpy": numpy.__version__,
