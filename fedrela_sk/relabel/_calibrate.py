@@ -69,7 +69,8 @@ def recover_posteriors(transition, order, first, relabeled):
     """
     posteriors, diagonal = _substitute(transition, order, first, relabeled)
     saturated = diagonal < MIN_DIAGONAL
-    outside = np.flatnonzero(~saturated & (posteriors.min(axis=1) < -_ROUNDING))
+    inside = posteriors.min(axis=1) >= -_ROUNDING  # False where substitution overflowed, too
+    outside = np.flatnonzero(~saturated & ~inside)
     posteriors = np.maximum(posteriors, 0.0)
     size = max(1, _BLOCK // first.shape[1] ** 2)
     for rows in (outside[start : start + size] for start in range(0, len(outside), size)):

@@ -120,6 +120,22 @@ class TestRecover:
         assert np.allclose(found.sum(axis=1), 1, atol=1e-12)
         assert np.array_equal(found[saturated], Q[saturated])
 
+    @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+    @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+    def test_substitution_that_overflows(self):
+        # every class keeps a tenth and gives the rest to the next: substitution grows by a factor of 9 a class
+        n_classes = 350
+        T = 0.1 * np.eye(n_classes) + 0.9 * np.eye(n_classes, k=1)
+        T[-1, -1] = 1.0
+        uniform = np.full((1, n_classes), 1 / n_classes)
+        found, saturated = recover_posteriors(
+            lambda values, label: T[[label] * len(values)], range(n_classes), uniform, uniform
+        )
+        assert not saturated.any()
+        assert np.isfinite(found).all()
+        assert np.isclose(found.sum(), 1)
+        assert np.linalg.norm(found @ T - uniform) < np.linalg.norm(uniform @ T - uniform)
+
     def test_blocks_do_not_matter(self, monkeypatch):
         _, Q, transition, order = fitted(4)
         noise = np.random.RandomState(0).dirichlet(np.ones(4), size=len(Q))

@@ -1,3 +1,4 @@
+import doctest
 import logging
 
 import numpy as np
@@ -22,6 +23,7 @@ from sklearn.utils import get_tags
 
 from fedrela_sk import FedReLaRelabeler, RelabelingClassifier
 from fedrela_sk.exceptions import LabelError, PartitionError, PosteriorError
+from fedrela_sk.relabel import _classifier
 
 X, y = make_classification(
     400, n_classes=3, n_informative=5, weights=[0.75, 0.2], class_sep=0.8, random_state=0
@@ -835,6 +837,9 @@ class TestPublic:
         assert "Re-labelling moves posteriors" in screen
         assert "calibrated" in screen
         assert "acts like a moved threshold" in screen
+
+    def test_example_runs(self):
+        assert doctest.testmod(_classifier) == (0, 7)
 
     def test_unfitted(self):
         for method in ("predict", "predict_proba", "decision_function"):

@@ -49,6 +49,10 @@ class TestFolds:
         labels = np.array([0, 0, 0, 1, 1])
         assert len(make_folds(5, np.zeros((5, 1)), labels, {}, seed=0)) == 3
 
+    def test_two_rows_are_dealt_to_two_folds(self):
+        folds = make_folds(5, np.zeros((4, 1)), np.array([0, 0, 1, 1]), {}, seed=0)
+        assert [test.tolist() for _, test in folds] == [[0, 2], [1, 3]]
+
     def test_classes_of_one_row_each(self):
         folds = make_folds(5, np.zeros((3, 1)), np.array([0, 1, 2]), {}, seed=0)
         assert sorted(row for _, test in folds for row in test) == [0, 1, 2]
@@ -91,6 +95,7 @@ class TestFolds:
             (RepeatedKFold(n_splits=2, n_repeats=2), r"row 0 is in 2 of them, and 120 rows are wrong"),
             (TimeSeriesSplit(3), r"row 0 is in 0 of them, and 30 rows"),
             ([([0, 1], [2, 500])], r"cv holds row 500, but there are 120 rows.*inside a search"),
+            ([([0, 1], [120])], r"cv holds row 120, but there are 120 rows"),
             ([([0, 1], [-1])], r"cv holds row -1, but there are 120 rows"),
             (PredefinedSplit([0] * 60 + [-1] * 60), r"row 60 is in 0 of them, and 60 rows"),
         ],

@@ -1,3 +1,4 @@
+import doctest
 import pickle
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from sklearn.utils import get_tags
 
 from fedrela_sk import FedReLaRelabeler, FedReLaSampler, RelabelingClassifier
 from fedrela_sk.exceptions import LabelError, PartitionError
+from fedrela_sk.relabel import _sampler
 
 X, y = make_classification(
     400, n_classes=3, n_informative=5, weights=[0.75, 0.2], class_sep=0.8, random_state=0
@@ -63,6 +65,10 @@ def test_imbalanced_learn_is_not_needed():
         "assert not {'imblearn', 'torch', 'skorch'} & set(sys.modules), sys.modules.keys()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_example_runs():
+    assert doctest.testmod(_sampler) == (0, 7)
 
 
 class TestRows:
