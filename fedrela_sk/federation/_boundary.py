@@ -40,7 +40,8 @@ def encode_labels(y):
     except TypeError as error:
         kinds = sorted({type(label).__name__ for label in y.tolist()})
         raise LabelError(f"Labels of different kinds cannot be sorted, got {kinds}. Use one kind.") from error
-    check_classification_targets(y)
+    # scikit-learn knows no type for objects: what they hold is what counts
+    check_classification_targets(np.array(y.tolist()) if y.dtype == object else y)
     if len(classes) < 2:
         raise LabelError(
             f"y has one class only, {classes.tolist()[0]!r}: there is nothing to classify. "

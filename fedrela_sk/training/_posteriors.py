@@ -33,7 +33,7 @@ def posteriors(net, X, n_classes, batch_size=EVAL_ROWS):
     Q = np.empty((len(X), n_classes))
     with torch.no_grad():
         for start, stop in batch_bounds(len(X), batch_size) if len(X) else ():
-            output = forward(net, X[start:stop])
+            output = forward(net, X[start:stop].clone())  # a module may write to its input
             check_output(output, net.criterion_, n_classes)
             Q[start:stop] = posteriors_of(net.criterion_, output).cpu().numpy()
     return Q
