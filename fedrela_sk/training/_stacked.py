@@ -99,6 +99,7 @@ class StackedEngine:
         return torch.autocast(self.data.X.device.type, dtype=torch.bfloat16)
 
     def _train(self, round, tasks, server_state, lr_factor):
+        self.net.module_.train()  # Dropout acts through the module's own layers
         if self._draws:
             seed_generators(self.net.device, self.seed, Purpose.MODULE, round, tasks[0].client.code)
         run = self.cohort_run(round, tasks, server_state, lr_factor)
