@@ -36,6 +36,7 @@ from fedrela_sk.training import (
     Engine,
     LocalData,
     build_net,
+    device_turn,
     one_thread_is_enough,
     posteriors,
     start_engine,
@@ -289,7 +290,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 "Use a smaller share."
             )
         plan = self._plan(specs, X, y, encoded, weights, validation, seed, notes)
-        with torch_threads(self._n_threads(net)):
+        with device_turn(net.device), torch_threads(self._n_threads(net)):
             for name, value in self._run(plan, net, given).items():
                 setattr(self, name, value)
         return self

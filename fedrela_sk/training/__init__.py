@@ -1,5 +1,6 @@
 """Local training: what happens at one client in one round, and the engines that run it."""
 
+from fedrela_sk.training._device import device_turn
 from fedrela_sk.training._engine import ENGINES, Engine, Loop, Stacked, start_engine
 from fedrela_sk.training._graph import NotStackable
 from fedrela_sk.training._loop import LoopEngine
@@ -21,6 +22,7 @@ __all__ = [
     "Stacked",
     "StackedEngine",
     "build_net",
+    "device_turn",
     "one_thread_is_enough",
     "posteriors",
     "read_settings",

@@ -1,0 +1,1 @@
+"""Benchmarks: ``python -m benchmarks.run <suite>`` from the project's root."""

@@ -1,0 +1,17 @@
+"""Run one suite: ``python -m benchmarks.run speed``. Results go to ``benchmarks/results``."""
+
+import argparse
+import importlib
+
+SUITES = ("speed", "auto_table")
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
+    parser.add_argument("suite", choices=SUITES)
+    known, rest = parser.parse_known_args(arguments)
+    importlib.import_module(f"benchmarks.suites.{known.suite}").main(rest)
+
+
+if __name__ == "__main__":
+    main()

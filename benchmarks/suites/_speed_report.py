@@ -1,0 +1,108 @@
+"""The speed figures as one Markdown page."""
+
+
+def markdown(found):
+    """The page; parts that were not run yet are left out."""
+    parts = [
+        "# Speed\n",
+        "Made by `python -m benchmarks.run speed`. All engines ran one after the other in this run, on the "
+        "same machine; seconds are medians of single rounds. Machines are shared and noisy: read the ratios.\n",
+        "| | |\n|---|---|\n" + "\n".join(f"| {k} | {v} |" for k, v in found["machine"].items()) + "\n",
+    ]
+    writers = {
+        "peers": _peers,
+        "gemm": _gemm,
+        "grid": _grid,
+        "relabel": _relabel,
+        "scale": _scale,
+        "flat": _flat,
+        "fixed": _fixed,
+    }
+    parts += [write(found[name]) for name, write in writers.items() if name in found]
+    return "\n".join(parts)
+
+
+def _peers(lines):
+    text = ["## One round of FedAvg, beside the peers\n", "Jobs: `benchmarks/peers/job.py`.\n"]
+    for job in dict.fromkeys(line["job"] for line in lines):
+        rows = [line for line in lines if line["job"] == job]
+        ours = {line["processes"]: line["median_s"] for line in rows if line["peer"] == "fedrela_sk"}
+        text.append(f"### {job}\n")
+        text.append(
+            "| engine | processes | median s | min s | / ours, n_jobs=1 | / ours, n_jobs=2 | checksum |"
+        )
+        text.append("|---|---|---|---|---|---|---|")
+        for r in sorted(rows, key=lambda r: r["median_s"]):
+            name = f"**{r['peer']}** {r.get('engine', '')}" if r["peer"] == "fedrela_sk" else r["peer"]
+            text.append(
+                f"| {name} | {r['processes']} | {r['median_s']:.4f} | {r['min_s']:.4f} | "
+                f"{r['median_s'] / ours[1]:.2f} | {r['median_s'] / ours[2]:.2f} | {r['checksum']:.3f} |"
+            )
+        text.append("")
+    return "\n".join(text)
+
+
+def _gemm(found):
+    products = ", ".join(f"{name}: {1000 * s:.1f} ms" for name, s in found["products_s"].items())
+    return (
+        "## Distance from the bare products\n\n"
+        f"The batched products of one round of `even` alone take {products} (one thread); the round through "
+        f"`fit` takes {1000 * found['round_s']:.1f} ms: **{found['ratio']:.2f} times** the best.\n"
+    )
+
+
+def _grid(found):
+    pairs = ", ".join(f"{a:.1f} / {b:.1f}" for a, b in found["seconds"])
+    return (
+        "## A grid over tau with `memory`\n\n"
+        f"8 taus x 3 folds at `relabel_at=0.8`, seconds without / with: {pairs}. Median ratio "
+        f"**{found['ratio']:.2f}**; the scores are equal.\n"
+    )
+
+
+def _relabel(found):
+    text = [
+        "## Relabelling\n",
+        "| posteriors | ours s | row by row s | np.tanh s | faster than rows | times tanh | labels that differ |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, r in found.items():
+        text.append(
+            f"| {name} | {r['ours_s']:.3f} | {r['rows_s']:.2f} | {r['tanh_s']:.3f} | "
+            f"{r['faster_than_rows']:.1f} | {r['times_tanh']:.1f} | {r['labels_that_differ']} |"
+        )
+    return "\n".join(text) + "\n"
+
+
+def _scale(found):
+    text = [
+        "## Size\n",
+        "`make_payments`, one client per 100 rows on average, cohorts of 1,000, MLP 64-32, batches of 32, "
+        "one thread.\n",
+        "| rows | clients | s a round | us a row | peak GiB | before fit GiB |",
+        "|---|---|---|---|---|---|",
+    ]
+    for r in found:
+        text.append(
+            f"| {r['rows']:,} | {r['clients']:,} | {r['round_s']:.3f} | {1e6 * r['round_s'] / r['rows']:.2f} | "
+            f"{r['peak_gib']:.2f} | {r['before_gib']:.2f} |"
+        )
+    return "\n".join(text) + "\n\n![seconds a round over rows](speed_scale.png)\n"
+
+
+def _flat(found):
+    return (
+        "## 1,000 rounds\n\n"
+        f"Resident memory, median of the first hundred rounds {found['first_100_mib']:.1f} MiB, of the last hundred "
+        f"{found['last_100_mib']:.1f} MiB ({found['seconds']:.1f} s in all).\n"
+    )
+
+
+def _fixed(found):
+    return (
+        "## Fixed cost\n\n"
+        f"`fit` of 5 rounds on 150 rows, after the first: {1000 * found['fit_5_rounds_150_rows_s']:.0f} ms. "
+        f"`import fedrela_sk` adds {found['added_ms']:.0f} ms to `import sklearn` "
+        f"({1000 * found['import_sklearn_s']:.0f} ms) and "
+        f"{'imports' if found['imports_torch'] else 'does not import'} torch.\n"
+    )
