@@ -4,6 +4,7 @@ import threading
 from contextlib import contextmanager
 
 import torch
+from skorch.callbacks import GradientNormClipping
 from torch import nn
 
 from fedrela_sk._random import integer_seed
@@ -31,11 +32,30 @@ def module_draws(module):
 
 _INHERITED_FORWARDS = {nn.Sequential.forward, nn.ModuleList.forward, nn.ModuleDict.forward}
 
+# Packages whose losses, optimisers and algorithms draw nothing from torch's generators.
+_QUIET_PACKAGES = ("torch", "skorch", "fedrela_sk")
+
+
+def training_draws(net, callbacks, algorithm):
+    """Whether local training may draw random numbers: the module may, or code of the user's takes part.
+
+    Parameters
+    ----------
+    net : initialised skorch net
+    callbacks : sequence of skorch callbacks
+        The user's own; all but clipping may run code that draws (`skorch.callbacks.Initializer`).
+    algorithm : Algorithm
+    """
+    parts = (net, net.criterion_, net.optimizer_, algorithm)
+    foreign = any(type(part).__module__.split(".")[0] not in _QUIET_PACKAGES for part in parts)
+    own_callbacks = any(type(callback) is not GradientNormClipping for callback in callbacks)
+    return foreign or own_callbacks or module_draws(net.module_)
+
 
 @contextmanager
-def drawing_generators(module, device):
-    """`forked_generators` for a module that may draw, nothing for one that cannot."""
-    if not module_draws(module):
+def drawing_generators(draws, device):
+    """`forked_generators` for training that may draw, nothing for training that cannot."""
+    if not draws:
         yield
         return
     with forked_generators(device):

@@ -12,7 +12,7 @@ from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
 from fedrela_sk.training._batches import batch_bounds, epoch_orders
 from fedrela_sk.training._callbacks import LocalTrainingStopped, Notifier
 from fedrela_sk.training._criterion import batch_loss, check_output
-from fedrela_sk.training._generator import drawing_generators, module_draws, seed_generators
+from fedrela_sk.training._generator import drawing_generators, seed_generators, training_draws
 from fedrela_sk.training._net import forward, read_settings, tensors_of, write_tensors
 
 # clients that a worker takes at a time; changes no result
@@ -44,7 +44,7 @@ class LoopEngine:
         self.settings = read_settings(net)
         self._notify = Notifier(net, self.settings.callbacks)
         self._trainable = {name: p for name, p in net.module_.named_parameters() if p.requires_grad}
-        self._draws = module_draws(net.module_)
+        self._draws = training_draws(net, self.settings.callbacks, algorithm)
         self._output_checked = False
         self._optimizer = None
         self._holds_state = False
@@ -87,7 +87,7 @@ class LoopEngine:
     def _train_one(self, round, task, server_state, lr_factor):
         """The update of one client; errors name it, torch's generators stay as they were."""
         try:
-            with drawing_generators(self.net.module_, self.net.device):
+            with drawing_generators(self._draws, self.net.device):
                 return self._train_client(round, task, server_state, lr_factor)
         except ClientError:
             raise

@@ -14,7 +14,7 @@ from fedrela_sk.algorithms import LocalRun
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
 from fedrela_sk.training._cohort import make_cohorts, plan_cohort
 from fedrela_sk.training._criterion import check_output
-from fedrela_sk.training._generator import drawing_generators, module_draws, seed_generators
+from fedrela_sk.training._generator import drawing_generators, seed_generators, training_draws
 from fedrela_sk.training._net import read_settings
 from fedrela_sk.training._stack import Stack
 from fedrela_sk.training._stackable import clip_rule, stacked_forward
@@ -59,7 +59,7 @@ class StackedEngine:
         module = net.module_
         self._param_names = {name: p.requires_grad for name, p in module.named_parameters()}
         self._plans = {}
-        self._draws = module_draws(net.module_)
+        self._draws = training_draws(net, self.settings.callbacks, algorithm)
         self._output_checked = False
 
     def train(self, round, tasks, server_state, lr_factor=1.0):
@@ -80,7 +80,7 @@ class StackedEngine:
     def train_unit(self, round, tasks, server_state, lr_factor):
         """`CohortUpdate` of one cohort, in a list; `tasks` are ordered as `units` orders them."""
         try:
-            with drawing_generators(self.net.module_, self.net.device):
+            with drawing_generators(self._draws, self.net.device):
                 return [self._train(round, tasks, server_state, lr_factor)]
         except NetError as error:
             raise NetError(f"Round {round}, clients {_names(tasks)}: {error}") from error
