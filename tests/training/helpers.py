@@ -31,10 +31,10 @@ class Squared(nn.CrossEntropyLoss):
         return {"none": losses, "mean": losses.mean(), "sum": losses.sum()}[self.reduction]
 
 
-def make_net(module=OneWeight, *, n_classes=2, seed=0, X=None, **settings):
+def make_net(module=OneWeight, *, kind=NeuralNetClassifier, n_classes=2, seed=0, X=None, **settings):
     """An initialised net; full batches, rate 1/2 and the squared loss where nothing else is said."""
     defaults = {"criterion": Squared, "lr": 0.5, "batch_size": -1, "max_epochs": 1, "train_split": None}
-    estimator = NeuralNetClassifier(module, **(defaults | settings))
+    estimator = kind(module, **(defaults | settings))
     X = np.ones((2, 1)) if X is None else np.asarray(X)
     return build_net(estimator, X, np.arange(len(X)) % n_classes, n_classes, seed)
 

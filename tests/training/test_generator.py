@@ -3,9 +3,21 @@
 import numpy as np
 import pytest
 import torch
+from skorch.callbacks import EarlyStopping, GradientNormClipping
+from torch import nn
+from torch.nn.utils import parametrize
 
 from fedrela_sk._random import Purpose, integer_seed
-from fedrela_sk.training._generator import forked_generators, seed_generators
+from fedrela_sk.algorithms import Algorithm, FedAvg
+from fedrela_sk.nets import MLP, Augmentation
+from fedrela_sk.training._generator import (
+    drawing_generators,
+    forked_generators,
+    module_draws,
+    seed_generators,
+    training_draws,
+)
+from tests.training.helpers import Squared, make_net
 
 
 def test_draws_inside_leave_the_generator_as_it_was():
@@ -65,3 +77,74 @@ def test_a_cuda_device_is_forked_and_seeded_too(device, monkeypatch):
     with forked_generators(device):
         seed_generators(device, 1, Purpose.MODULE, 2, 3)
     assert seen == [("forked", device), ("seeded", integer_seed(1, Purpose.MODULE, 2, 3))]
+
+
+# ------------------------------------------------------------------------------- what may draw
+
+
+class OwnForward(nn.Sequential):
+    def forward(self, X):
+        return super().forward(X)
+
+
+QUIET = [
+    nn.Linear(2, 2),
+    MLP(2, 2),
+    nn.Sequential(nn.Conv1d(1, 1, 1), nn.BatchNorm1d(1), nn.ReLU(), nn.Flatten()),
+    nn.ModuleList([nn.Linear(1, 1)]),
+    nn.ModuleDict({"a": nn.GELU()}),
+]
+DRAWING = [
+    nn.Dropout(0.5),
+    MLP(2, 2, dropout=0.1),
+    nn.Sequential(nn.Sequential(nn.AlphaDropout())),
+    nn.Dropout2d(),
+    nn.RReLU(),
+    nn.LSTM(1, 1),
+    nn.TransformerEncoderLayer(2, 1),
+    nn.MultiheadAttention(2, 1),
+    nn.FractionalMaxPool2d(2, output_size=1),
+    nn.Sequential(nn.Linear(1, 1), OwnForward()),
+    Augmentation(),
+    type("OwnLinear", (nn.Linear,), {})(1, 1),
+    parametrize.register_parametrization(nn.Linear(1, 1), "weight", nn.Identity()),
+]
+
+
+@pytest.mark.parametrize("module", QUIET, ids=lambda module: type(module).__name__)
+def test_modules_that_draw_nothing(module):
+    assert not module_draws(module)
+
+
+@pytest.mark.parametrize("module", DRAWING, ids=lambda module: type(module).__name__)
+def test_modules_that_draw_or_of_which_we_cannot_know(module):
+    assert module_draws(module)
+
+
+class OwnAlgorithm(Algorithm):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("changed", "callbacks", "algorithm", "draws"),
+    [
+        ({}, [], FedAvg(), False),
+        ({}, [GradientNormClipping(1.0)], FedAvg(), False),
+        ({"module": DRAWING[1]}, [], FedAvg(), True),
+        ({"criterion": Squared}, [], FedAvg(), True),
+        ({}, [GradientNormClipping(1.0), EarlyStopping()], FedAvg(), True),
+        ({}, [], OwnAlgorithm(), True),
+    ],
+)
+def test_training_may_draw_where_code_of_the_users_takes_part(changed, callbacks, algorithm, draws):
+    net = make_net(**({"module": QUIET[1], "criterion": nn.CrossEntropyLoss} | changed))
+    assert training_draws(net, callbacks, algorithm) is draws
+
+
+@pytest.mark.parametrize("draws", [True, False])
+def test_generators_are_kept_only_where_something_may_draw(draws, monkeypatch):
+    forks, fork = [], torch.random.fork_rng
+    monkeypatch.setattr(torch.random, "fork_rng", lambda **options: forks.append(options) or fork(**options))
+    with drawing_generators(draws, "cpu"):
+        pass
+    assert forks == [{"devices": []}] * draws

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from skorch import NeuralNetClassifier
+from skorch.callbacks import Callback
 from torch import nn
 
 from fedrela_sk._update import WEIGHT_NBYTES
@@ -526,6 +527,58 @@ def test_training_leaves_torchs_generator_as_it_was():
     before = torch.get_rng_state()
     train(loop, messy_tasks(loop, tensors_of(loop.net.module_)))
     assert torch.equal(torch.get_rng_state(), before)
+
+
+class NoisyLoss(nn.CrossEntropyLoss):
+    def forward(self, output, y):
+        return super().forward(output + torch.randn_like(output), y)
+
+
+class NoisyStep(torch.optim.SGD):
+    def step(self, closure=None):
+        loss = super().step(closure)
+        for p in self.param_groups[0]["params"]:
+            p.data.add_(torch.randn_like(p))
+        return loss
+
+
+class NoisyNet(NeuralNetClassifier):
+    def infer(self, x, **fit_params):
+        return super().infer(x + torch.randn_like(x), **fit_params)
+
+
+class NoisyCallback(Callback):
+    def on_grad_computed(self, net, named_parameters, **kwargs):
+        for _, p in named_parameters:
+            p.grad.add_(torch.randn_like(p))
+
+
+class NoisyGradient(Algorithm):
+    def correct(self, grads, params, anchor, client_state, server_state):
+        return {name: grad + torch.randn_like(grad) for name, grad in grads.items()}
+
+
+@pytest.mark.parametrize(
+    ("settings", "algorithm"),
+    [
+        ({"criterion": NoisyLoss}, FedAvg()),
+        ({"optimizer": NoisyStep}, FedAvg()),
+        ({"kind": NoisyNet}, FedAvg()),
+        ({"callbacks": [NoisyCallback()]}, FedAvg()),
+        ({}, NoisyGradient()),
+    ],
+    ids=["criterion", "optimizer", "net", "callback", "algorithm"],
+)
+def test_whatever_draws_draws_from_the_clients_stream(settings, algorithm):
+    # the module is a plain layer, which draws nothing
+    module = nn.Linear(1, 2).double()
+    loop = make_loop([0.5, 1.0], algorithm, module=module, **({"criterion": nn.CrossEntropyLoss} | settings))
+    params, before = tensors_of(module), torch.get_rng_state()
+    first = train_one(loop, [0, 1], [0, 1], params=params)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(5)
+    assert same(train_one(loop, [0, 1], [0, 1], params=params), first)
+    assert not same(train_one(loop, [0, 1], [0, 1], params=params, key="b"), first)
 
 
 def test_nothing_of_other_clients_enters_an_update():
