@@ -1,0 +1,85 @@
+"""Parity, speed and memory on one GPU, in a few minutes: ``python -m benchmarks.gpu_check``.
+
+Prints one Markdown table and writes ``benchmarks/results/gpu_check.md``. Without a GPU it says so and writes
+nothing.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from skorch import NeuralNetClassifier
+from torch import nn
+
+from benchmarks.peers import job as J
+from benchmarks.suites._machine import machine
+from fedrela_sk import FederatedClassifier, FedReLaRelabeler
+from fedrela_sk.training import Stacked
+
+RESULT = Path(__file__).parent / "results" / "gpu_check.md"
+
+
+def fit(job, engine, device, rounds, dtype=torch.float32, relabeler=None):
+    """(fitted classifier, median seconds a round without the first, peak GPU memory in MiB)."""
+    parts, _ = J.data(job)
+    X = np.concatenate([X.numpy() for X, _ in parts])
+    y = np.concatenate([y.numpy() for _, y in parts])
+    groups = np.repeat(np.arange(len(parts)), [len(y) for _, y in parts])
+    net = NeuralNetClassifier(
+        J.model(job).to(dtype),
+        criterion=nn.CrossEntropyLoss,
+        lr=J.LR,
+        batch_size=J.BATCH[job],
+        max_epochs=1,
+        device=device,
+    )
+    torch.cuda.reset_peak_memory_stats()
+    classifier = FederatedClassifier(
+        net, clients=None, n_rounds=rounds, engine=engine, relabeler=relabeler, relabel_at=0.5, random_state=0
+    ).fit(X, y, groups=groups)
+    seconds = classifier.history_.column("seconds")[1:]
+    return classifier, float(np.median(seconds)), torch.cuda.max_memory_allocated() / 2**20
+
+
+def difference(one, two):
+    """Largest difference of two fits' global weights."""
+    pairs = zip(one.net_.module_.parameters(), two.net_.module_.parameters(), strict=True)
+    return max((a - b).abs().max().item() for a, b in pairs)
+
+
+def main():
+    if not torch.cuda.is_available():
+        sys.exit("No GPU: nothing was checked and nothing was written.")
+    began = time.perf_counter()
+    lines = [
+        "# GPU check\n",
+        f"{torch.cuda.get_device_name()}, " + ", ".join(f"{k} {v}" for k, v in machine().items()) + "\n",
+        "| job | engine | s a round | peak MiB | largest difference from the loop |",
+        "|---|---|---|---|---|",
+    ]
+    for job, rounds in (("even", 4), ("tab", 4), ("cnn", 3)):
+        loop, *figures = fit(job, "loop", "cuda", rounds)
+        lines.append(f"| {job} | loop | {figures[0]:.4f} | {figures[1]:.0f} | |")
+        for engine in (Stacked(), Stacked(cohort_size=100), Stacked(cohort_size=100, precision="bf16")):
+            other, *figures = fit(job, engine, "cuda", rounds)
+            lines.append(
+                f"| {job} | {engine} | {figures[0]:.4f} | {figures[1]:.0f} | {difference(loop, other):.2e} |"
+            )
+    loop, stacked = (
+        fit("even", engine, "cuda", 6, torch.float64, FedReLaRelabeler(0.05))[0]
+        for engine in ("loop", "stacked")
+    )
+    same = np.array_equal(loop.y_relabeled_, stacked.y_relabeled_)
+    lines.append(
+        f"\nfloat64 with relabelling: largest difference {difference(loop, stacked):.2e}, "
+        f"labels {'equal' if same else 'DIFFERENT'}, {int(loop.relabeled_mask_.sum())} relabelled."
+    )
+    lines.append(f"\nThe whole check took {time.perf_counter() - began:.0f} s.")
+    RESULT.write_text("\n".join(lines) + "\n")
+    print(RESULT.read_text())
+
+
+if __name__ == "__main__":
+    main()
