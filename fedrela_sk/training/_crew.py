@@ -12,6 +12,7 @@ import joblib
 import torch
 from joblib import Parallel, delayed
 
+from fedrela_sk.exceptions import NetError
 from fedrela_sk.training._task import LocalData, LocalTask
 from fedrela_sk.training._threads import torch_threads
 
@@ -51,11 +52,28 @@ class Crew:
         self.token = uuid.uuid4().hex
         self._folder = tempfile.mkdtemp(prefix="fedrela_sk_")
         self._layout, self._clients, self._version = {}, {}, 0
-        net, data = engine.net, engine.data
+        try:
+            self._write_setup(start)
+        except BaseException:
+            self.close()
+            raise
+
+    def _write_setup(self, start):
+        """Write the data and what a worker needs to start an engine on them."""
+        engine, data = self.engine, self.engine.data
         arrays = (data.X.numpy(), None if data.weights is None else data.weights.numpy())
         joblib.dump(arrays, self._path("data"))
-        with open(self._path("setup"), "wb") as file:  # by value: modules may be defined in a notebook
-            cloudpickle.dump((start, net, engine.algorithm, engine.n_classes, engine.seed), file)
+        # by value, since modules may be defined in a notebook; skorch's own pickling of a net goes by name
+        net = (type(engine.net), vars(engine.net))
+        try:
+            content = cloudpickle.dumps((start, net, engine.algorithm, engine.n_classes, engine.seed))
+        except Exception as error:
+            raise NetError(
+                f"The net cannot be sent to other processes ({type(error).__name__}: {error}). "
+                "Leave n_jobs at None, or remove what cannot be pickled from the module and its callbacks."
+            ) from error
+        with open(self._path("setup"), "wb") as file:
+            file.write(content)
 
     def _path(self, name):
         return os.path.join(self._folder, f"{name}.joblib")
@@ -79,7 +97,8 @@ class Crew:
             )
             for unit in units
         )
-        for updates in Parallel(n_jobs=self.n_jobs, return_as="generator")(calls):
+        # large arrays of a message are mapped by joblib: copy on write, as torch wants writable memory
+        for updates in Parallel(n_jobs=self.n_jobs, return_as="generator", mmap_mode="c")(calls):
             yield from map(_with_tensors, updates)
 
     def _write_layout(self, tasks):
@@ -165,7 +184,9 @@ def _load(folder, token):
         fits.clear()
         X, weights = joblib.load(os.path.join(folder, "data.joblib"), mmap_mode="c")
         with open(os.path.join(folder, "setup.joblib"), "rb") as file:
-            start, net, algorithm, n_classes, seed = cloudpickle.load(file)
+            start, (kind, attributes), algorithm, n_classes, seed = cloudpickle.load(file)
+        net = object.__new__(kind)
+        vars(net).update(attributes)
         data = LocalData(torch.from_numpy(X), None if weights is None else torch.from_numpy(weights))
         fits[token] = {"engine": start(net, data, algorithm, n_classes, seed), "version": None}
     return fits[token]
