@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedrela_sk._update import ClientSpec, ClientUpdate, CohortUpdate
+from fedrela_sk._update import ClientSpec, ClientUpdate, CohortUpdate, Receipt
 from fedrela_sk.aggregation import WeightedMean
 
 SPECS = tuple(
@@ -99,3 +99,18 @@ def test_a_cohort_folds_itself_in_whole_or_one_by_one():
     assert whole.total_weight == 4
     assert whole.result()["w"].tolist() == [4.0, 5.0]
     assert whole.result()["n"].item() == 4
+
+
+def test_receipts_say_what_the_singles_hold():
+    cohort = make_cohort()
+    assert cohort.receipts() == [
+        Receipt(SPECS[0], 4, 0.1, 8 + 8 + 8, ()),
+        Receipt(SPECS[1], 2, 0.2, 8 + 8 + 8, ("one row",)),
+    ]
+    assert cohort.receipts() == [receipt for single in cohort.singles() for receipt in single.receipts()]
+
+
+def test_a_cohort_that_sends_nothing_has_no_bytes():
+    cohort = dataclasses.replace(make_cohort(), tensors={})
+    assert [receipt.nbytes for receipt in cohort.receipts()] == [0, 0]
+    assert [single.nbytes for single in cohort.singles()] == [0, 0]

@@ -52,6 +52,19 @@ def test_posteriors_are_in_evaluation_mode_and_carry_no_gradient():
         assert torch.equal(tensor, before[name])
 
 
+class Overwrites(nn.Module):
+    def forward(self, X):
+        return X.add_(1)
+
+
+@pytest.mark.parametrize("mode", ["eval", "train"])
+def test_a_module_that_writes_to_its_input_changes_no_row(mode):
+    net, X = make_net(nn.Sequential(Overwrites(), OneWeight())), ROWS.clone()
+    posteriors(net, X, 2)
+    collect(net, X, mode=mode)
+    assert torch.equal(X, ROWS)
+
+
 def test_output_that_does_not_fit_is_refused():
     with pytest.raises(NetError, match=r"shape \(rows, 3\); got \(5, 2\)"):
         posteriors(make_net(), ROWS, 3)
