@@ -75,7 +75,6 @@ def recover_posteriors(transition, order, first, relabeled):
     size = max(1, _BLOCK // first.shape[1] ** 2)
     for rows in (outside[start : start + size] for start in range(0, len(outside), size)):
         posteriors[rows] = _nearest(transition, first[rows], relabeled[rows])
-    np.divide(posteriors, posteriors.sum(axis=1, keepdims=True), out=posteriors, where=~saturated[:, None])
     posteriors[saturated] = first[saturated]
     return posteriors, saturated
 

@@ -747,15 +747,12 @@ class TestCalibrate:
         rows, labels, _ = gaussians(20_000, 0, shares)
         test_rows, test_labels, truth = gaussians(20_000, 1, shares)
         boosting = HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=8, early_stopping=False)
-        relabeler = FedReLaRelabeler(tau=0.2)
-        before = clone(boosting).fit(rows, labels)
-        after = RelabelingClassifier(boosting, relabeler, cv=3, random_state=0).fit(rows, labels)
-        corrected = clone(after).set_params(calibrate=True).fit(rows, labels)
-        assert np.array_equal(corrected.y_relabeled_, after.y_relabeled_)
+        clf = RelabelingClassifier(boosting, FedReLaRelabeler(tau=0.2), cv=3, calibrate=True, random_state=0)
+        clf.fit(rows, labels)
         Q = {
-            "before": before.predict_proba(test_rows),
-            "after": after.predict_proba(test_rows),
-            "corrected": corrected.predict_proba(test_rows),
+            "before": clf.first_estimator_.predict_proba(test_rows),
+            "after": clf.estimator_.predict_proba(test_rows),
+            "corrected": clf.predict_proba(test_rows),
         }
         score = {name: brier(posterior, test_labels) for name, posterior in Q.items()}
         assert score["after"] > score["before"] + 0.02
@@ -782,6 +779,12 @@ class TestCalibrate:
         assert (Q >= 0).all()
         assert np.allclose(Q.sum(axis=1), 1)
         assert np.array_equal(clf.predict(rows), Q.argmax(axis=1))
+
+    def test_new_labels_are_the_same_with_and_without(self):
+        plain = RelabelingClassifier(LogisticRegression(), random_state=0).fit(X, y)
+        corrected = RelabelingClassifier(LogisticRegression(), calibrate=True, random_state=0).fit(X, y)
+        assert np.array_equal(corrected.y_relabeled_, plain.y_relabeled_)
+        assert np.array_equal(corrected.estimator_.coef_, plain.estimator_.coef_)
 
     def test_share_is_zero_without_relabelling(self):
         clf = RelabelingClassifier(LogisticRegression(), FedReLaRelabeler(tau=0), calibrate=True).fit(X, y)
