@@ -175,10 +175,12 @@ class LoopEngine:
                 for start, stop in bounds:
                     batch = X[start:stop], y[start:stop]
                     row_weights = None if weights is None else weights[start:stop]
-                    total = total + self._step(
+                    loss, output = self._step(
                         batch, row_weights, optimizer, task.params, state, server_state
-                    ) * (stop - start)
+                    )
+                    total = total + loss * (stop - start)
                     n_seen, n_steps = n_seen + stop - start, n_steps + 1
+                    self._notify.batch_end(batch, loss, output)
                 self._notify.epoch_end()
         except LocalTrainingStopped:
             pass
@@ -195,7 +197,7 @@ class LoopEngine:
         return self.data.X[rows], y, weights
 
     def _step(self, batch, weights, optimizer, anchor, state, server_state):
-        """One optimiser step; the batch's loss before it, penalty left out."""
+        """One optimiser step; the batch's loss and output before it, penalty left out."""
         net, algorithm, trainable = self.net, self.algorithm, self._trainable
         seen = {}
         self._notify.batch_begin(batch)
@@ -220,8 +222,7 @@ class LoopEngine:
             return loss
 
         optimizer.step(closure)
-        self._notify.batch_end(batch, seen["loss"], seen["output"])
-        return seen["loss"]
+        return seen["loss"], seen["output"]
 
     def _correct(self, anchor, state, server_state):
         """Replace the gradients by what the algorithm makes of them."""
