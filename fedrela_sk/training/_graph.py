@@ -63,13 +63,14 @@ def _trace(module):
 
 
 def _with_leaves(module, name, tracer):
-    """`module` with every layer of torch replaced by a `_Leaf`; containers and own code stay."""
-    container = isinstance(module, nn.Sequential)
+    """`module` with every layer of torch replaced by a `_Leaf`; containers and code of its own stay."""
+    container = isinstance(module, nn.Sequential | nn.ModuleList | nn.ModuleDict)
     if type(module).__module__.startswith("torch.nn") and not container:
         return _Leaf(name, tracer)
-    for child_name, child in module.named_children():
-        path = f"{name}.{child_name}" if name else child_name
-        setattr(module, child_name, _with_leaves(child, path, tracer))
+    for child_name, child in module._modules.items():  # `named_children` leaves out layers used twice
+        if child is not None:
+            path = f"{name}.{child_name}" if name else child_name
+            module._modules[child_name] = _with_leaves(child, path, tracer)
     return module
 
 
@@ -89,7 +90,7 @@ class StackedGraph:
 
     def __init__(self, module):
         graph = _trace(module)
-        layers = dict(module.named_modules())
+        layers = dict(module.named_modules(remove_duplicate=False))
         self._steps = []
         for node in graph.nodes:
             if node.op == "placeholder":
@@ -123,8 +124,9 @@ def _compile(node, layers):
     if node.op == "call_module":
         return _compile_layer(node, layers[node.target])
     kwargs = dict(node.kwargs)
-    if any(isinstance(value, fx.Node) for value in kwargs.values()):
-        raise NotStackable(f"{node.target} gets a tensor by keyword")
+    for key, value in kwargs.items():
+        if not isinstance(value, bool | int | float | str | None):
+            raise NotStackable(f"{_name(node.target)!r} in its forward pass gets {key} by keyword, a tensor")
     if node.op == "call_function" and node.target in _ELEMENTWISE_FUNCTIONS:
         _refuse_broadcast(node)
         return lambda stack, *inputs: node.target(*inputs, **kwargs)
@@ -135,17 +137,21 @@ def _compile(node, layers):
         start = node.args[1] if len(node.args) > 1 else kwargs.get("start_dim", 0)
         if start == 1 and len(node.args) < 3 and "end_dim" not in kwargs:
             return lambda stack, x, *_: x.flatten(2)
-    name = (
-        node.target if isinstance(node.target, str) else getattr(node.target, "__name__", repr(node.target))
-    )
-    raise NotStackable(f"{name!r} in its forward pass has no known stacked form")
+    raise NotStackable(f"{_name(node.target)!r} in its forward pass has no known stacked form")
+
+
+def _name(target):
+    """Name of a function or method that a forward pass calls."""
+    return target if isinstance(target, str) else getattr(target, "__name__", repr(target))
 
 
 def _refuse_broadcast(node):
     """Numbers and whole activations may be combined; anything else could line up with the wrong axis."""
     for argument in node.args:
         if not isinstance(argument, fx.Node | int | float):
-            raise NotStackable(f"{node.target} gets {argument!r} in its forward pass")
+            raise NotStackable(
+                f"{_name(node.target)!r} in its forward pass gets a {type(argument).__name__}, which is not stacked"
+            )
 
 
 def _compile_layer(node, layer):

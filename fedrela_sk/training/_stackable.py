@@ -1,11 +1,16 @@
 """Whether a net can be stacked, and its forward pass for many clients at once."""
 
+from contextlib import contextmanager
+
 import torch
 from skorch import NeuralNetClassifier
 from skorch.callbacks import GradientNormClipping
 from torch import nn
 from torch.func import functional_call, vmap
 
+from fedrela_sk import _tree
+from fedrela_sk._random import Purpose
+from fedrela_sk.training._generator import forked_generators, seed_generators
 from fedrela_sk.training._graph import NotStackable, StackedGraph
 from fedrela_sk.training._net import BATCH_NORMS, tensors_of, write_tensors
 from fedrela_sk.training._stack import Stack
@@ -39,11 +44,17 @@ def stacked_forward(net, X):
         With the reason.
     """
     _check_parts(net)
-    module, X = net.module_, _two_rows(X)
+    with forked_generators(net.device):  # reading a forward pass that draws, draws
+        seed_generators(net.device, 0, Purpose.MODULE)
+        return _proved_forward(net.module_, _two_rows(X))
+
+
+def _proved_forward(module, X):
+    """The direct form where it gives what the module gives, else `torch.func.vmap`."""
     try:
-        forward, kind = StackedGraph(module), "direct"
+        forward = StackedGraph(module)
         _prove(module, forward, X)
-        return forward, kind
+        return forward, "direct"
     except NotStackable as reason:
         if any(isinstance(layer, BATCH_NORMS) for layer in module.modules()):
             raise
@@ -128,51 +139,84 @@ def _two_rows(X):
 
 
 def _prove(module, forward, X):
-    """Compare a stack of two clients with the module itself; rows must not look at each other.
+    """Compare a stack of two clients, each with weights of its own, with the module itself.
 
-    Dropout is switched off for the comparison; buffers come back as they were.
+    Rows must not look at each other, and buffers may change in BatchNorm alone, whose stacked form leaves
+    padding out.
     """
+    norms = any(isinstance(layer, BATCH_NORMS) for layer in module.modules())
+    with _comparable(module) as received:
+        clients = [received, _moved(module, received)]
+        try:
+            answers = [_answer(module, tensors, X) for tensors in clients]
+            alone = answers[0] if norms else _answer(module, received, X[[0, 0]])
+            stack = _probe_stack(module, clients, X)
+            stacked = forward(stack, torch.stack([X, X]))
+        except NotStackable:
+            raise
+        except Exception as error:
+            raise NotStackable(f"its stacked forward pass fails ({type(error).__name__}: {error})") from error
+    if not _close(answers[0][0][:1], alone[0][:1]):
+        raise NotStackable("its output for a row depends on the other rows of the batch, or on chance")
+    if not all(_close(own, both) for (own, _), both in zip(answers, stacked, strict=True)):
+        raise NotStackable("its stacked forward pass does not give what the module gives")
+    for i, (_, after) in enumerate(answers):
+        for name, buffer in stack.buffers.items():
+            if not _close(after[name], buffer[i]) or not (
+                norms or torch.equal(after[name], clients[i][name])
+            ):
+                raise NotStackable(f"its buffer {name!r} changes while it trains")
+
+
+@contextmanager
+def _comparable(module):
+    """`module` in training mode without Dropout; its tensors (given) and modes come back."""
     dropouts = [layer for layer in module.modules() if isinstance(layer, nn.modules.dropout._DropoutNd)]
-    rates, kept = [layer.p for layer in dropouts], {k: v.clone() for k, v in tensors_of(module).items()}
-    mixes = any(isinstance(layer, BATCH_NORMS) for layer in module.modules())
-    was_training = module.training
+    rates, was_training = [layer.p for layer in dropouts], module.training
+    received = _tree.copy(tensors_of(module))
     module.train()
     for layer in dropouts:
         layer.p = 0.0
     try:
         with torch.no_grad():
-            expected = _run(module, X)
-            alone = expected[:1] if mixes else _run(module, X[[0, 0]])[:1]
-            write_tensors(module, kept)
-            stacked = forward(_probe_stack(module, kept, X), torch.stack([X, X]))
-    except NotStackable:
-        raise
-    except Exception as error:
-        raise NotStackable(f"its stacked forward pass fails ({type(error).__name__}: {error})") from error
+            yield received
     finally:
         for layer, rate in zip(dropouts, rates, strict=True):
             layer.p = rate
-        write_tensors(module, kept)
+        write_tensors(module, received)
         module.train(was_training)
-    tolerance = 1e-4 if expected.dtype != torch.float64 else 1e-9
-    close = lambda a, b: a.shape == b.shape and torch.allclose(a, b, tolerance, tolerance)  # noqa: E731
-    if not close(expected[:1], alone):
-        raise NotStackable("its output for a row depends on the other rows of the batch, or on chance")
-    if not (close(expected, stacked[0]) and close(expected, stacked[1])):
-        raise NotStackable("its stacked forward pass does not give what the module gives")
 
 
-def _run(module, X):
-    output = module(X)
-    return output[0] if isinstance(output, tuple) else output
-
-
-def _probe_stack(module, tensors, X):
+def _moved(module, tensors):
+    """Other parameters, so that nothing that ignores a client's own can pass for stacked."""
     names = {name for name, _ in module.named_parameters()}
-    twice = {name: torch.stack([tensor, tensor]) for name, tensor in tensors.items()}
+    return {
+        name: 0.9 * tensor + 0.01 if name in names and tensor.is_floating_point() else tensor
+        for name, tensor in tensors.items()
+    }
+
+
+def _answer(module, tensors, X):
+    """(output, tensors afterwards) of one client."""
+    write_tensors(module, tensors)
+    output = module(X)
+    output = output[0] if isinstance(output, tuple) else output
+    if not isinstance(output, torch.Tensor):
+        raise NotStackable("its forward does not return a tensor")
+    return output, _tree.copy(tensors_of(module))
+
+
+def _close(a, b):
+    tolerance = 1e-9 if a.dtype == torch.float64 else 1e-4
+    return a.shape == b.shape and torch.allclose(a, b, tolerance, tolerance)
+
+
+def _probe_stack(module, clients, X):
+    names = {name for name, _ in module.named_parameters()}
+    stacked = {name: torch.stack([tensors[name] for tensors in clients]) for name in clients[0]}
     stack = Stack(
-        params={name: tensor for name, tensor in twice.items() if name in names},
-        buffers={name: tensor for name, tensor in twice.items() if name not in names},
+        params={name: tensor for name, tensor in stacked.items() if name in names},
+        buffers={name: tensor for name, tensor in stacked.items() if name not in names},
         anchor={},
         state={},
         frozen_norm=torch.zeros(2, dtype=torch.bool, device=X.device),
