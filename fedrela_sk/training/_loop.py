@@ -175,9 +175,7 @@ class LoopEngine:
                 for start, stop in bounds:
                     batch = X[start:stop], y[start:stop]
                     row_weights = None if weights is None else weights[start:stop]
-                    loss, output = self._step(
-                        batch, row_weights, optimizer, task.params, state, server_state
-                    )
+                    loss, output = self._step(batch, row_weights, optimizer, task.params, state, server_state)
                     total = total + loss * (stop - start)
                     n_seen, n_steps = n_seen + stop - start, n_steps + 1
                     self._notify.batch_end(batch, loss, output)
