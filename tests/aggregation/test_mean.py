@@ -212,7 +212,8 @@ def test_weights_that_are_none(fold, weight):
 
 @WAYS
 @pytest.mark.parametrize(
-    ("names", "named"), [(["w"], "v"), (["w", "v", "u"], "u"), (["w", "x"], "v"), ([], "v")]
+    ("names", "named"),
+    [(["w"], "v"), (["w", "v", "u"], "u"), (["w", "x"], "v"), (["v", "x"], "w"), ([], "v")],
 )
 def test_updates_must_hold_the_same_tensors(fold, names, named):
     mean = WeightedMean()
