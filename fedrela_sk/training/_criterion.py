@@ -56,6 +56,7 @@ def check_output(output, criterion, n_classes):
         )
     if not isinstance(criterion, nn.NLLLoss):
         return
+    output = output.detach()
     off = (output.sum(1) - 1).abs()
     worst = int(off.argmax())
     if not off[worst] <= _SUM_TOLERANCE.get(output.dtype, 1e-2) or output.min() < 0:
