@@ -144,6 +144,21 @@ def test_clients_are_trained_when_asked_for():
     assert asked == ["a"]
 
 
+def test_units_of_work_change_no_result():
+    loop = make_loop(np.linspace(0.1, 1.0, 20))
+    params = {"w": torch.ones(1, dtype=torch.float64)}
+    tasks = [make_task(loop, [k], [k % 2], key=k, params=params) for k in range(20)]
+    units = loop.units(tasks)
+    assert [task for unit in units for task in unit] == tasks
+    assert [len(unit) for unit in units] == [8, 8, 4]
+    together = [update for unit in units for update in loop.train_unit(3, unit, {}, 0.5)]
+    loop.close()
+    apart = train(loop, tasks, 3, lr_factor=0.5)
+    assert [update.client.key for update in together] == list(apart)
+    for update in together:
+        assert same(update, apart[update.client.key])
+
+
 # ----------------------------------------------------------------------------------------- hooks
 
 
