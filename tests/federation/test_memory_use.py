@@ -1,0 +1,99 @@
+"""Memory is flat over rounds, whatever a round does."""
+
+import gc
+import tracemalloc
+import weakref
+
+import numpy as np
+import pytest
+import torch
+from skorch.callbacks import GradientNormClipping
+
+from fedrela_sk import FedReLaRelabeler
+from fedrela_sk.algorithms import FedAvg, LocalOnly
+from fedrela_sk.federation._validation import Validation
+from tests.federation.helpers import WithDropout, make_conductor, make_fed, make_net, make_rows, make_spec
+
+X, CODES = make_rows(30)
+
+
+def run(conductor, state, rounds):
+    for round in rounds:
+        conductor.run_round(state, round)
+
+
+def tensors_alive():
+    gc.collect()
+    return sum(issubclass(type(thing), torch.Tensor) for thing in gc.get_objects())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"relabeler": FedReLaRelabeler(0.2), "first_relabel": 2, "relabel_every": 1},
+        {"validation": Validation(torch.from_numpy(X), CODES), "select": "best_validation"},
+        {"algorithm": LocalOnly(), "participation": 0.7},
+        {"net": make_net(batch_size=8, callbacks=[GradientNormClipping(1.0)])},
+    ],
+    ids=["plain", "relabelling", "best", "local_only", "clipping"],
+)
+def test_nothing_piles_up(settings):
+    specs = [make_spec(k, np.arange(k, 30, 2), k) for k in range(2)]
+    conductor, state = make_conductor(X, CODES, specs, n_rounds=200, **settings)
+    run(conductor, state, range(10))
+    before = tensors_alive()
+    tracemalloc.start()
+    try:
+        run(conductor, state, range(10, 20))
+        start = tracemalloc.get_traced_memory()[0]
+        run(conductor, state, range(20, 40))
+        gc.collect()
+        grown = tracemalloc.get_traced_memory()[0] - start
+    finally:
+        tracemalloc.stop()
+    assert abs(tensors_alive() - before) <= 8
+    assert grown / 20 < 2_000  # bytes of a round's record, its keys and notes
+
+
+def test_two_hundred_rounds_hold_no_more_than_their_records():
+    conductor, state = make_conductor(X, CODES, [make_spec(0, np.arange(30))], n_rounds=300)
+    run(conductor, state, range(20))
+    gc.collect()
+    before = len(gc.get_objects())
+    run(conductor, state, range(20, 220))
+    gc.collect()
+    assert len(gc.get_objects()) - before < 200 * 4
+
+
+def test_fits_leave_nothing_behind():
+    net = make_net(WithDropout, batch_size=16)
+    make_fed(net, n_rounds=2).fit(X, CODES)
+    before = tensors_alive()
+    for seed in range(5):
+        make_fed(net, n_rounds=2, random_state=seed, relabeler=FedReLaRelabeler(0.2)).fit(X, CODES)
+    assert tensors_alive() <= before + 8
+
+
+def test_updates_are_folded_as_they_come():
+    """At no time does the server hold the updates of more than two clients."""
+    sent, held = [], []
+
+    class Watcher:
+        def __init__(self, inner):
+            self.inner, self.result = inner, inner.result
+
+        def add(self, tensors, weight):
+            held.append(sum(reference() is not None for reference in sent))
+            sent.extend(weakref.ref(tensor) for tensor in tensors.values())
+            self.inner.add(tensors, weight)
+
+    class Watching(FedAvg):
+        def aggregate(self):
+            return Watcher(super().aggregate())
+
+    specs = [make_spec(k, np.arange(k, 30, 10), k) for k in range(10)]
+    conductor, state = make_conductor(X, CODES, specs, algorithm=Watching())
+    conductor.run_round(state, 0)
+    assert len(held) == 10
+    assert max(held) <= 2  # the weight and the bias of the client before
