@@ -1,0 +1,80 @@
+"""A room imports only from rooms above it, read from the imports of every file; what must not be loaded is not."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fedrela_sk
+
+ROOT = Path(fedrela_sk.__file__).parent
+
+# From top to bottom; `_main` holds the parts of `__main__` and is below all others.
+ORDER = [
+    "_version", "exceptions", "_sklearn", "_checks", "_random", "_tree", "_update", "datasets", "imbalance",
+    "splitters", "nets", "losses", "relabel", "aggregation", "algorithms", "training", "metrics", "report",
+    "federation", "plots", "flower", "_main",
+]  # fmt: skip
+FREE = {"__init__", "__main__"}
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def room_of(path):
+    """The room of a file, or the name of a file at the top."""
+    return path.relative_to(ROOT).with_suffix("").parts[0]
+
+
+def imported(path):
+    """(line, room or public name) of everything that a file imports from the package, functions included."""
+    package = ["fedrela_sk", *path.relative_to(ROOT).parts[:-1]]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            modules = [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = base + (node.module.split(".") if node.module else [])
+            modules = [[*module, alias.name] for alias in node.names]
+        else:
+            continue
+        for module in modules:
+            if module[0] == "fedrela_sk" and len(module) > 1:
+                yield node.lineno, fedrela_sk._NAMES.get(module[1], module[1])
+
+
+def test_every_file_is_in_a_room_of_the_list():
+    rooms = {room_of(path) for path in FILES}
+    assert rooms - FREE <= set(ORDER)
+    assert {"federation", "training", "relabel", "_random"} <= rooms  # the files were found
+
+
+def test_imports_were_found():
+    found = {name for path in FILES for _, name in imported(path)}
+    assert {"exceptions", "_random", "training", "algorithms", "aggregation"} <= found
+    assert "relabel" in {name for _, name in imported(ROOT / "plots" / "_steps.py")}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_room_imports_only_from_rooms_above_it(path):
+    own = room_of(path)
+    if own in FREE:
+        return
+    for line, name in imported(path):
+        if name == "__version__":
+            name = "_version"
+        assert name in ORDER, f"{path.name}, line {line}: {name} is in no room of the list"
+        assert name == own or ORDER.index(name) < ORDER.index(own), (
+            f"{path.relative_to(ROOT)}, line {line}: {own} must not import from {name}, which is below it"
+        )
+
+
+@pytest.mark.parametrize("room", ["", ".relabel", ".splitters", ".imbalance", ".metrics", ".datasets"])
+def test_what_works_without_nets_does_not_load_them(room):
+    """Nor does it need what is optional: pandas, matplotlib and rich cannot be imported here."""
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(['pandas', 'matplotlib', 'rich']));"
+        f"import fedrela_sk{room}; print([name for name in ['torch', 'skorch'] if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
