@@ -14,14 +14,16 @@ from filelock import FileLock  # torch itself depends on it
 
 from fedrela_sk._version import __version__
 from fedrela_sk.exceptions import MemoryWarning
-from fedrela_sk.federation._fingerprint import NotKeyable, fingerprint
+from fedrela_sk.federation._code import NotKeyable
+from fedrela_sk.federation._fingerprint import fingerprint
 from fedrela_sk.federation._store import CorruptEntry, read_state, write_state
 
 # Parameters of `FederatedClassifier` that change nothing before the relabel round, or stand in the key in
-# another form: n_rounds and relabel_at as the relabel round, random_state as the seed, engine as what runs.
+# another form: n_rounds and relabel_at as the relabel round, random_state as the seed, engine as what runs,
+# clients as the rows of each.
 NOT_IN_KEY = {
     "relabeler", "relabel_posteriors", "n_jobs", "memory", "checkpoint", "verbose", "n_rounds", "relabel_at",
-    "random_state", "engine",
+    "random_state", "engine", "clients",
 }  # fmt: skip
 
 
@@ -34,7 +36,7 @@ def prefix_key(params, plan, net, engine, n_threads):
         Parameters of the estimator, not deep.
     plan : Plan
     net : initialised skorch net
-        Before round 0: its tensors are the initial ones.
+        Before round 0: its module holds the initial weights.
     engine : running engine
     n_threads : int
         torch threads.
@@ -45,7 +47,7 @@ def prefix_key(params, plan, net, engine, n_threads):
         If some parameter has no stable description.
     """
     validation = plan.validation
-    held = None if validation is None else [validation.X, validation.codes, validation.weights]
+    held = None if validation is None else vars(validation)
     return fingerprint(
         {
             "versions": {
@@ -58,11 +60,11 @@ def prefix_key(params, plan, net, engine, n_threads):
                 "skorch": skorch.__version__,
             },
             "data": [plan.data.X, plan.codes, plan.classes, plan.weights, held],
-            "clients": [[spec.key, spec.train_rows] for spec in plan.specs],
+            "clients": [plan.notes, [[spec.key, spec.train_rows] for spec in plan.specs]],
             "relabel_round": plan.first_relabel,
             "seed": plan.seed,
             "engine": [engine.name, engine.kind, engine.unit_size, engine.precision, n_threads],
-            "initial": dict(net.module_.state_dict()),
+            "module": net.module_,
             "params": {name: value for name, value in params.items() if name not in NOT_IN_KEY},
         }
     )
@@ -93,7 +95,7 @@ class PrefixMemory:
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.folder / f"{key}.lock")
             lock.acquire()
-        except OSError as error:
+        except (OSError, NotImplementedError) as error:  # the latter where a file system has no locks
             warnings.warn(
                 f"memory={str(self.folder)!r} cannot be written ({error}): the fit goes on without it.",
                 MemoryWarning,
@@ -123,16 +125,24 @@ class PrefixEntry:
         """The stored state or None; a corrupt one is reported and counts as none."""
         try:
             return read_state(self.path, fresh)
-        except CorruptEntry as error:
-            warnings.warn(f"{error}: it is computed again.", MemoryWarning, stacklevel=2)
+        except (CorruptEntry, OSError) as error:
+            warnings.warn(
+                f"An entry of memory cannot be read, it is computed again: {error}.",
+                MemoryWarning,
+                stacklevel=2,
+            )
             return None
 
     def write(self, state):
         """Store a state; where that fails, the fit goes on with a warning."""
         try:
             write_state(self.path, state)
-        except OSError as error:
-            warnings.warn(f"{self.path} cannot be written ({error}).", MemoryWarning, stacklevel=2)
+        except (OSError, TypeError) as error:  # the latter for groups that JSON has no word for
+            warnings.warn(
+                f"{self.path} cannot be written ({error}): the fit goes on without it.",
+                MemoryWarning,
+                stacklevel=2,
+            )
 
 
 def key_or_warning(params, plan, net, engine, n_threads):

@@ -77,12 +77,12 @@ def read_state(path, fresh):
         return None
     except ValueError as error:
         raise CorruptEntry(f"{path}.json is no JSON: {error}") from error
-    text = outer.get("facts", "") if isinstance(outer, dict) else ""
-    if not text or hashlib.sha256(text.encode()).hexdigest() != outer.get("checksum"):
+    text = outer.get("facts") if isinstance(outer, dict) else None
+    if not isinstance(text, str) or hashlib.sha256(text.encode()).hexdigest() != outer.get("checksum"):
         raise CorruptEntry(f"the checksum of {path}.json does not fit")
     facts = json.loads(text)
-    if facts["format"] != FORMAT:
-        raise CorruptEntry(f"{path}.json has format {facts['format']}, expected {FORMAT}")
+    if facts.get("format") != FORMAT:
+        raise CorruptEntry(f"{path}.json has format {facts.get('format')}, expected {FORMAT}")
     if hashlib.sha256(tensors).hexdigest() != facts["tensors"]:
         raise CorruptEntry(f"the checksum of {path}.safetensors does not fit")
     try:
