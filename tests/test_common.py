@@ -10,7 +10,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fedrela_sk import FedReLaRelabeler, FedReLaSampler, RelabelingClassifier
+from fedrela_sk import (
+    DirichletSplit,
+    FederatedClassifier,
+    FedReLaRelabeler,
+    FedReLaSampler,
+    RelabelingClassifier,
+)
 
 NO_POSTERIORS = "the check feeds rows that are no posteriors, which are refused"
 MORE_LABELS = "the check feeds fewer columns than labels, and every class needs its column"
@@ -20,6 +26,10 @@ NO_NAMES = (
 FOLDS_AND_DRAWS = (
     "a weight is no repeated row where rows are dealt to folds and labels drawn row by row; the equivalence "
     "is tested where it holds, without folds and draws"
+)
+CLIENTS = (
+    "repeated rows are dealt to other clients than the row that stands for them; the equivalence is tested "
+    "where clients are given by groups"
 )
 BOOSTING = HistGradientBoostingClassifier(max_iter=3, max_leaf_nodes=4, min_samples_leaf=2)
 
@@ -36,6 +46,25 @@ ESTIMATORS = [
     ),
     (RelabelingClassifier(LogisticRegression(), refit=False, random_state=0), "one site, no refit"),
     (FedReLaSampler(LogisticRegression(), random_state=0), "sampler"),
+    (FederatedClassifier(clients=3, n_rounds=5, random_state=0), "federation, one step pooled"),
+    (
+        FederatedClassifier(clients=3, n_rounds=8, relabeler=FedReLaRelabeler(), random_state=0),
+        "federation, one step pooled",
+    ),
+    (
+        FederatedClassifier(
+            clients=DirichletSplit(3, alpha=1.0),
+            participation=0.7,
+            n_rounds=10,
+            engine="loop",
+            random_state=0,
+        ),
+        "federation, some clients",
+    ),
+    (
+        FederatedClassifier(clients=3, algorithm="local_only", n_rounds=10, random_state=0),
+        "federation, some clients",
+    ),
 ]
 
 EXPECTED_FAILED = {
@@ -87,6 +116,9 @@ EXPECTED_FAILED = {
         "check_sample_weight_equivalence_on_sparse_data": FOLDS_AND_DRAWS,
     },
     "one site, dense": {"check_sample_weight_equivalence_on_dense_data": FOLDS_AND_DRAWS},
+    # every client takes one step on its whole batch, so it does not matter who holds a repeated row
+    "federation, one step pooled": {},
+    "federation, some clients": {"check_sample_weight_equivalence_on_dense_data": CLIENTS},
 }
 
 
