@@ -183,12 +183,12 @@ class _Linear:
 
     def __call__(self, stack, x):
         weight = stack.params[self.weight].transpose(1, 2)
-        rows = x.reshape(x.shape[0], -1, x.shape[-1])
+        rows = x if x.ndim == 3 else x.reshape(x.shape[0], -1, x.shape[-1])
         if self.bias is None:
             out = torch.bmm(rows, weight)
         else:
             out = torch.baddbmm(stack.params[self.bias].unsqueeze(1), rows, weight)
-        return out.reshape(*x.shape[:-1], out.shape[-1])
+        return out if x.ndim == 3 else out.reshape(*x.shape[:-1], out.shape[-1])
 
 
 class _LayerNorm:
