@@ -39,6 +39,7 @@ from fedrela_sk.training import (
     device_turn,
     one_thread_is_enough,
     posteriors,
+    read_settings,
     start_engine,
     torch_threads,
 )
@@ -290,7 +291,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 "Use a smaller share."
             )
         plan = self._plan(specs, X, y, encoded, weights, validation, seed, notes)
-        with device_turn(net.device), torch_threads(self._n_threads(net)):
+        with device_turn(net.device), torch_threads(self._n_threads(net, _most_rows(specs))):
             for name, value in self._run(plan, net, given).items():
                 setattr(self, name, value)
         return self
@@ -360,9 +361,11 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             notes=notes,
         )
 
-    def _n_threads(self, net):
-        """One torch thread where batches are tiny, else what torch is set to."""
-        return 1 if one_thread_is_enough(net.module_, net.batch_size) else None
+    @staticmethod
+    def _n_threads(net, n_rows):
+        """One torch thread where batches are tiny, else what torch is set to; `n_rows` are all rows at once."""
+        size = read_settings(net).batch_size
+        return 1 if one_thread_is_enough(net.module_, n_rows if size == -1 else size) else None
 
     def _run(self, plan, net, given):
         """All rounds; the fitted attributes by name. `given` is what callbacks are shown of the data."""
@@ -387,7 +390,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _all_rounds(self, conductor, given):
         plan, net = conductor.plan, conductor.net
         state = conductor.start(tensors_of(net.module_))
-        context = self._init_callback_context(max_subtasks=plan.n_rounds)
+        context = self._init_callback_context(max_subtasks=plan.n_rounds, sequential_subtasks=False)
         context.call_on_fit_task_begin(estimator=self, **given)
         with _logging_to_stderr(self.verbose):
             state, done = self._prefix(conductor, state, context, given)
@@ -424,7 +427,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _rounds(self, conductor, state, rounds, context, given):
         """Run some rounds in place; whether a callback stopped the fit."""
         for round in rounds:
-            task = context.subcontext(task_name="round")
+            task = context.subcontext(task_name="round", task_id=round)
             task.call_on_fit_task_begin(estimator=self, **given)
             conductor.run_round(state, round)
             if self.verbose:
@@ -495,7 +498,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X = self._check_new(X)
         net = self.net_ if self._alone is None else self._alone[0]
-        with torch_threads(self._n_threads(net)):
+        with torch_threads(self._n_threads(net, len(X))):
             if self._alone is None:
                 return posteriors(net, to_tensor(X, net), len(self.classes_))
             net, params, kept, sizes = self._alone
@@ -544,6 +547,10 @@ def _forget_training(net):
     net.module_.zero_grad(set_to_none=True)
     net.module_.eval()
     net.initialize_optimizer()
+
+
+def _most_rows(specs):
+    return max(len(spec.train_rows) for spec in specs)
 
 
 def _round_line(record, n_rounds):

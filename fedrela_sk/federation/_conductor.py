@@ -225,7 +225,7 @@ class Conductor:
         due = [spec for spec in chosen if self._is_due(state, spec, round)]
         for spec in due:
             rows = spec.train_rows
-            write_tensors(self.net.module_, state.params | state.kept.get(spec.position, {}))
+            write_tensors(self.net.module_, self._received(state, spec))
             result = relabel_client(
                 plan.relabeler,
                 self.net,
@@ -281,11 +281,17 @@ class Conductor:
                         y=y,
                         class_weights=class_weights,
                         weight=float(self._weights[spec.position]),
-                        params=state.params | state.kept.get(spec.position, {}),
+                        params=self._received(state, spec),
                         state=state.clients.get(spec.position, {}),
                     )
                 )
         return tasks
+
+    @staticmethod
+    def _received(state, spec):
+        """The model as a client has it: the global tensors, and those that stay with it."""
+        kept = state.kept.get(spec.position)
+        return state.params | kept if kept else state.params
 
     def client_sizes(self, state):
         """Sum of the weights of every client's rows in training, ndarray of shape (n_clients,)."""
