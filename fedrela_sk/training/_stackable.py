@@ -46,7 +46,7 @@ def stacked_forward(net, X):
     _check_parts(net)
     with forked_generators(net.device):  # reading a forward pass that draws, draws
         seed_generators(net.device, 0, Purpose.MODULE)
-        return _proved_forward(net.module_, _two_rows(X))
+        return _proved_forward(net.module_, _some_rows(X))
 
 
 def _proved_forward(module, X):
@@ -108,7 +108,8 @@ def clip_rule(callbacks):
 
 def _clip(params, limit, order):
     """Scale every client's gradient to a norm of at most `limit`, as `clip_grad_norm_` does for one."""
-    norms = torch.stack([torch.linalg.vector_norm(p.grad.flatten(1), order, dim=1) for p in params])
+    grads = [p.grad.reshape(len(p), -1) for p in params]
+    norms = torch.stack([torch.linalg.vector_norm(grad, order, dim=1) for grad in grads])
     total = torch.linalg.vector_norm(norms, order, dim=0)
     factor = (limit / (total + 1e-6)).clamp(max=1.0)
     for p in params:
@@ -131,11 +132,11 @@ def _vmapped(module):
     return forward
 
 
-def _two_rows(X):
-    """Two rows that differ, where the data have any."""
-    first = X[:1]
-    other = next((X[i : i + 1] for i in range(1, min(len(X), 50)) if not torch.equal(X[i], X[0])), first)
-    return torch.cat([first, other])
+def _some_rows(X):
+    """A few rows that differ, where the data have any; two at least."""
+    rows = torch.unique(X[:50], dim=0)
+    spread = torch.linspace(0, len(rows) - 1, min(len(rows), 4), device=X.device).long()
+    return rows[spread] if len(rows) > 1 else rows[[0, 0]]
 
 
 def _prove(module, forward, X):
@@ -149,14 +150,14 @@ def _prove(module, forward, X):
         clients = [received, _moved(module, received)]
         try:
             answers = [_answer(module, tensors, X) for tensors in clients]
-            alone = answers[0] if norms else _answer(module, received, X[[0, 0]])
+            alone = answers[0][0] if norms else _each_row(module, received, X)
             stack = _probe_stack(module, clients, X)
             stacked = forward(stack, torch.stack([X, X]))
         except NotStackable:
             raise
         except Exception as error:
             raise NotStackable(f"its stacked forward pass fails ({type(error).__name__}: {error})") from error
-    if not _close(answers[0][0][:1], alone[0][:1]):
+    if not _close(answers[0][0], alone):
         raise NotStackable("its output for a row depends on the other rows of the batch, or on chance")
     if not all(_close(own, both) for (own, _), both in zip(answers, stacked, strict=True)):
         raise NotStackable("its stacked forward pass does not give what the module gives")
@@ -204,6 +205,11 @@ def _answer(module, tensors, X):
     if not isinstance(output, torch.Tensor):
         raise NotStackable("its forward does not return a tensor")
     return output, _tree.copy(tensors_of(module))
+
+
+def _each_row(module, tensors, X):
+    """Outputs of rows that meet nothing but a copy of themselves."""
+    return torch.cat([_answer(module, tensors, X[[i, i]])[0][:1] for i in range(len(X))])
 
 
 def _close(a, b):
