@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import has_fit_parameter
 
 from fedrela_sk._random import Purpose, integer_seed, numpy_stream, uniforms
@@ -189,9 +190,10 @@ def relabeling_report(specs, results, y, y_relabeled):
 def _numbers(relabeler, changed):
     """Posterior, z, threshold and rho of the changed rows, NaN where the relabeler keeps none."""
     unknown = [np.full(len(changed), np.nan) for _ in range(4)]
-    if not hasattr(relabeler, "report"):
+    try:
+        report = relabeler.report()
+    except (AttributeError, NotFittedError):  # it has none, or none of this relabelling
         return unknown
-    report = relabeler.report()
     if not np.array_equal(report.row, changed):
         return unknown
     return [report.posterior, report.z, report.threshold, report.rho]

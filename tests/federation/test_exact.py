@@ -193,6 +193,36 @@ def test_client_weights_are_those_of_the_mean(client_weight, given):
     assert_close_weights(weights_of(fed), mean, atol=1e-12)
 
 
+def test_weights_change_no_number_of_steps():
+    weights = np.random.default_rng(0).integers(0, 5, len(X)).astype(float)
+    net = make_net(batch_size=8, max_epochs=2)
+    plain, weighted = make_fed(net).fit(X, Y), make_fed(net).fit(X, Y, sample_weight=weights)
+    assert [r.n_steps for r in weighted.history_] == [r.n_steps for r in plain.history_]
+    assert [r.n_rows for r in weighted.history_] == [r.n_rows for r in plain.history_]
+
+
+def test_a_class_that_a_client_lacks_has_no_weight_there_also_once_relabelled():
+    class ToLast(FedReLaRelabeler):
+        """Every row to the last class."""
+
+        def relabel(self, Q, y, uniforms=None):
+            return np.full_like(y, 2)
+
+    some = Y < 2
+    rows, labels, groups = X[some], Y[some], np.arange(some.sum()) % 2
+    rows, labels, groups = (
+        np.r_[rows, X[~some]],
+        np.r_[labels, Y[~some]],
+        np.r_[groups, np.full((~some).sum(), 2)],
+    )
+    common = {"clients": None, "class_weight": "balanced", "n_rounds": 3, "client_weight": [1, 1, 0]}
+    relabelled = make_fed(relabeler=ToLast(), relabel_at=2, **common).fit(rows, labels, groups=groups)
+    before = make_fed(**common | {"n_rounds": 2}).fit(rows, labels, groups=groups)
+    assert relabelled.relabeled_mask_[groups < 2].all()
+    # clients 0 and 1 lack class 2: all of their rows have weight 0 now, and nothing moves
+    assert_close_weights(weights_of(relabelled), weights_of(before), atol=1e-15)
+
+
 def test_balanced_class_weights_use_each_clients_own_counts():
     groups = np.arange(50) % 2
     fed = make_fed(clients=None, n_rounds=1, class_weight="balanced").fit(X, Y, groups=groups)

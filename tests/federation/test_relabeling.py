@@ -339,6 +339,20 @@ def test_numbers_of_other_rows_are_not_passed_on():
     assert np.isnan(report.rho).all()
 
 
+def test_a_report_that_was_never_written_is_none():
+    class Own(FedReLaRelabeler):
+        """A child that draws by itself, so that its parent has nothing to report."""
+
+        def relabel(self, Q, y, uniforms=None):
+            return np.full_like(y, "rare")
+
+    spec = make_spec("here", np.arange(40))
+    result = relabel(Own(), spec=spec)[0]
+    report = relabeling_report([spec], {0: result}, LABELS, CLASSES[result.codes])
+    np.testing.assert_array_equal(report.row, np.flatnonzero(LABELS != "rare"))
+    assert np.isnan(report.posterior).all()
+
+
 def test_no_relabelling_gives_an_empty_report():
     report = relabeling_report([SPEC], {}, LABELS, LABELS)
     assert len(report) == 0

@@ -215,6 +215,14 @@ def test_the_split_is_drawn_from_the_seed_and_the_splitter_stays():
     assert facts(one) != facts(make_fed(clients=splitter, random_state=1).fit(X, Y))
 
 
+def test_clients_that_a_splitter_leaves_out_are_recorded():
+    fed = make_fed(clients=DirichletSplit(40, alpha=0.05, random_state=0)).fit(X, Y)
+    left_out = 40 - len(fed.clients_)
+    assert left_out > 0
+    assert fed.history_.notes == [f"The splitter left out {left_out} clients without rows."]
+    assert fed.history_.empty_clients == ()
+
+
 def test_participants_do_not_depend_on_what_is_trained():
     one = make_fed(clients=8, participation=0.4, n_rounds=6).fit(X, Y)
     other = make_fed(
