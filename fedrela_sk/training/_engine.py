@@ -11,6 +11,7 @@ from fedrela_sk.exceptions import NetError
 from fedrela_sk.training._crew import Crew
 from fedrela_sk.training._graph import NotStackable
 from fedrela_sk.training._loop import LoopEngine
+from fedrela_sk.training._net import read_settings
 from fedrela_sk.training._stacked import StackedEngine
 
 # Up to this many parameters a dense net is faster stacked than one client after the other on a CPU, as
@@ -141,7 +142,8 @@ def _slower_stacked(net, data, n_clients):
     if any(isinstance(layer, nn.modules.conv._ConvNd) for layer in module.modules()):
         return "convolutions on a CPU are faster one client after the other"
     n_params = sum(p.numel() for p in module.parameters())
-    size = net.batch_size if net.batch_size > 0 else len(data.X) // n_clients
+    size = read_settings(net).batch_size
+    size = len(data.X) // n_clients if size == -1 else size
     limit = next(most for batch, most in _STACKED_UP_TO if size <= batch)
     if n_params > limit:
         return f"{n_params} parameters at batches of {size} fill the CPU one client at a time"

@@ -33,12 +33,14 @@ class NotStackable(Exception):
 class _Leaf(nn.Module):
     """Stands for a layer while the forward pass is read: a call is written down, not run."""
 
-    def __init__(self, name, tracer):
+    def __init__(self, name, kind, tracer):
         super().__init__()
-        self.name, self.tracer = name, tracer
+        self.name, self.kind, self.tracer = name, kind, tracer
 
-    def forward(self, x):
-        return self.tracer.create_proxy("call_module", self.name, (x,), {})
+    def forward(self, *inputs, **named):
+        if len(inputs) != 1 or named:
+            raise NotStackable(f"layer {self.name!r} ({self.kind}) is given more than one input")
+        return self.tracer.create_proxy("call_module", self.name, inputs, {})
 
 
 def _trace(module):
@@ -53,6 +55,8 @@ def _trace(module):
         reader = copy.deepcopy(module).train()
         reader = _with_leaves(reader, "", tracer)
         output = reader(fx.Proxy(graph.placeholder("input"), tracer))
+    except NotStackable:
+        raise
     except Exception as error:
         raise NotStackable(f"its forward pass cannot be read ({type(error).__name__}: {error})") from error
     output = output[0] if isinstance(output, tuple) else output
@@ -66,7 +70,7 @@ def _with_leaves(module, name, tracer):
     """`module` with every layer of torch replaced by a `_Leaf`; containers and code of its own stay."""
     container = isinstance(module, nn.Sequential | nn.ModuleList | nn.ModuleDict)
     if type(module).__module__.startswith("torch.nn") and not container:
-        return _Leaf(name, tracer)
+        return _Leaf(name, type(module).__name__, tracer)
     for child_name, child in module._modules.items():  # `named_children` leaves out layers used twice
         if child is not None:
             path = f"{name}.{child_name}" if name else child_name

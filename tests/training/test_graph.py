@@ -246,6 +246,15 @@ class Parts(nn.Module):
         self.register_buffer("shift", torch.ones(2))
 
 
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pair = nn.Bilinear(5, 5, 2)
+
+    def forward(self, x):
+        return self.pair(x, x)
+
+
 def module_of(function):
     return type("Made", (Parts,), {"forward": function})()
 
@@ -263,6 +272,11 @@ def module_of(function):
         (nn.Sequential(nn.Flatten(1, 2)), r"layer '0' \(Flatten\)"),
         (nn.Sequential(nn.BatchNorm2d(3)), r"layer '0' \(BatchNorm2d\)"),
         (nn.LSTM(5, 2), r"layer '' \(LSTM\)"),
+        (
+            module_of(lambda self, x: self.last(input=x)),
+            r"layer 'last' \(Linear\) is given more than one input",
+        ),
+        (Twice(), r"layer 'pair' \(Bilinear\) is given more than one input"),
         (module_of(lambda self, x: F.linear(x, self.last.weight)), "'weight'"),
         (module_of(lambda self, x: self.last(x) * self.scale), "'mul' in its forward pass gets a Parameter"),
         (module_of(lambda self, x: self.scale + self.last(x)), "'add' in its forward pass gets a Parameter"),
@@ -293,7 +307,7 @@ def module_of(function):
         (module_of(lambda self, x: {"out": self.last(x)}), "its forward does not return a tensor"),
         (module_of(lambda self, x: self.scale), "its forward does not return a tensor"),
     ],
-    ids=range(27),
+    ids=range(29),
 )
 def test_what_has_no_stacked_form_is_refused_by_name(module, reason):
     with pytest.raises(NotStackable, match=reason):
