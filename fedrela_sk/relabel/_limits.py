@@ -8,7 +8,7 @@ import numpy as np
 ROUNDING = 1e-9
 
 
-def limit_changes(drawn, codes, n_classes, min_remaining=0, max_ratio=None):
+def limit_changes(drawn, codes, n_classes, min_remaining, max_ratio):
     """Which of the drawn changes are made.
 
     The changes are taken in order of falling rho, then rising row; each is made if its own class still has

@@ -19,9 +19,7 @@ def rows_by_label(codes):
     groups : list of (int, ndarray of int)
         Label and its rows; labels ascending, rows ascending.
     """
-    # NumPy sorts small integers in linear time
-    narrow = codes.astype(np.uint16) if codes.max(initial=0) < 2**16 else codes
-    order = np.argsort(narrow, kind="stable")
+    order = np.argsort(codes, kind="stable")
     labels, starts = np.unique(codes[order], return_index=True)
     return list(zip(labels.tolist(), np.split(order, starts[1:]), strict=True))
 

@@ -71,7 +71,6 @@ def _total(z, weights):
 
 def _pair_at(z, k):
     """Ascending order statistics k and k + 1 (counted from 0) of every column, the last one repeated."""
-    k = min(k, len(z) - 1)
     parted = np.partition(z, k, axis=0)
     rest = parted[k + 1 :]
     return parted[k], rest.min(axis=0) if len(rest) else parted[k]

@@ -58,7 +58,7 @@ def mean_and_std(values, weights, ddof, min_scale):
         mean[tiny] = low[tiny] + np.ldexp(mean_tiny, power)
         std[tiny] = np.ldexp(std_tiny, power)
     spread = (reach > 0) & (std > 0)
-    return np.where(reach > 0, mean, low), np.where(spread, np.maximum(std, min_scale), 0.0)
+    return mean, np.where(spread, np.maximum(std, min_scale), 0.0)
 
 
 def _moments(values, weights, ddof):
@@ -72,7 +72,7 @@ def _moments(values, weights, ddof):
         deviations = values - mean
         first = np.einsum("i,ij->j", weights, deviations)
         second = np.einsum("i,ij,ij->j", weights, deviations, deviations)
+    mean = mean + first / total  # `first` is what rounding left of it
     if total <= ddof:
-        return mean + first / total, np.zeros_like(mean)
-    # `first` is what rounding left of the mean
-    return mean + first / total, np.sqrt(np.maximum(second - first**2 / total, 0.0) / (total - ddof))
+        return mean, np.zeros_like(mean)
+    return mean, np.sqrt(np.maximum(second - first**2 / total, 0.0) / (total - ddof))

@@ -10,9 +10,9 @@ from fedrela_sk.relabel._limits import limit_changes
 from fedrela_sk.relabel._rho import Candidates
 
 
-def limited(row, column, rho, codes, n_classes=3, **limits):
+def limited(row, column, rho, codes, n_classes=3, min_remaining=0, max_ratio=None):
     drawn = Candidates(np.array(row), np.array(column), np.zeros(len(row)), np.array(rho))
-    return limit_changes(drawn, np.array(codes), n_classes, **limits).tolist()
+    return limit_changes(drawn, np.array(codes), n_classes, min_remaining, max_ratio).tolist()
 
 
 class TestByHand:

@@ -1,5 +1,6 @@
 """FedReLaRelabeler: reference numbers, worked example, parameters, labels, errors."""
 
+import doctest
 import pickle
 import tracemalloc
 from pathlib import Path
@@ -15,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 import fedrela_sk
 from fedrela_sk._random import Purpose, uniforms
 from fedrela_sk.exceptions import LabelError, PosteriorError
-from fedrela_sk.relabel import FedReLaRelabeler
+from fedrela_sk.relabel import FedReLaRelabeler, _relabeler
 from tests.relabel.made_rows import long_tailed_rows
 
 RELEASED = {"ddof": 0, "min_scale": 1e-6, "threshold": "order_statistic", "target": "argmax_of_successes"}
@@ -612,6 +613,10 @@ class TestErrors:
 
 
 class TestEstimator:
+    def test_the_examples_run(self):
+        failed, tried = doctest.testmod(_relabeler)
+        assert (failed, tried) == (0, 8)
+
     def test_it_is_public(self):
         assert fedrela_sk.FedReLaRelabeler is FedReLaRelabeler
 

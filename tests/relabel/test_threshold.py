@@ -28,6 +28,12 @@ class TestQuantile:
         z = RNG.normal(size=(n_rows, 4))
         assert_allclose(thresholds(z, tau, "quantile"), np.quantile(z, 1 - tau, axis=0), rtol=0, atol=1e-14)
 
+    @pytest.mark.parametrize("tau", [0.013, 0.17, 0.37, 0.618, 0.9])
+    @pytest.mark.parametrize("n_rows", [2, 9, 58])
+    def test_between_rows_it_is_numpys_bit_for_bit(self, tau, n_rows):
+        z = RNG.normal(size=(n_rows, 40))
+        assert_array_equal(thresholds(z, tau, "quantile"), np.quantile(z, 1 - tau, axis=0))
+
     @pytest.mark.parametrize("n_rows", [7, 8, 11, 50])
     def test_on_a_row_it_is_that_row_exactly(self, n_rows):
         z = RNG.normal(size=(n_rows, 3))

@@ -1,5 +1,7 @@
 """Means, spreads and z-scores of the rows of one class."""
 
+import math
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -36,8 +38,15 @@ class TestMeanAndStd:
         assert np.std(values, axis=0) > 0  # the test that rounding defeats
         for weights in (None, np.ones(3)):
             mean, scale = mean_and_std(values, weights, 1, 1e-6)
-            assert_array_equal(mean, [0.1])
+            assert_allclose(mean, [0.1], rtol=1e-15)
             assert_array_equal(scale, [0])
+
+    def test_equal_values_of_any_weights_too(self):
+        rng = np.random.default_rng(0)
+        for _ in range(100):  # the computed spread of some of them is 1e-24
+            n_rows = rng.integers(2, 60)
+            values = np.full((n_rows, 1), rng.random())
+            assert mean_and_std(values, rng.random(n_rows), 0, 1e-6)[1] == 0
 
     @pytest.mark.parametrize(("weights", "ddof"), [(None, 2), ([0.5, 0.5], 1), ([0.5, 0.4], 1)])
     def test_no_more_rows_than_ddof_leave_the_spread_unknown(self, weights, ddof):
@@ -68,6 +77,16 @@ class TestMeanAndStd:
         mean, std = mean_and_std(values, np.array([1.0, 3.0]), 0, 0.0)
         assert_allclose(mean, [2.5e-200, 1.5, 0.5], rtol=1e-14)
         assert_allclose(std, [np.sqrt(0.75) * 1e-200, np.sqrt(0.75), 0], rtol=1e-14)
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_the_rounding_of_long_sums_is_taken_out_again(self, weighted):
+        values = 1e8 + RNG.random((5000, 1))
+        weights = RNG.random(5000) if weighted else np.ones(5000)
+        mean, std = mean_and_std(values, weights if weighted else None, 0, 0.0)
+        exact = math.fsum(weights * values[:, 0]) / math.fsum(weights)
+        assert_allclose(mean, exact, rtol=4e-16)
+        variance = math.fsum(weights * (values[:, 0] - exact) ** 2) / math.fsum(weights)
+        assert_allclose(std, math.sqrt(variance), rtol=1e-14)
 
     def test_a_large_offset_costs_no_more_than_the_values_lost(self):
         steps = np.arange(1000.0)[:, np.newaxis]
