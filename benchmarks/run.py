@@ -3,7 +3,7 @@
 import argparse
 import importlib
 
-SUITES = ("speed", "auto_table")
+SUITES = ("speed", "drift", "auto_table")
 
 
 def main(arguments=None):
