@@ -45,25 +45,25 @@ def test_nothing_piles_up(settings):
     before = tensors_alive()
     tracemalloc.start()
     try:
-        run(conductor, state, range(10, 20))
+        run(conductor, state, range(10, 15))
         start = tracemalloc.get_traced_memory()[0]
-        run(conductor, state, range(20, 40))
+        run(conductor, state, range(15, 30))
         gc.collect()
         grown = tracemalloc.get_traced_memory()[0] - start
     finally:
         tracemalloc.stop()
     assert abs(tensors_alive() - before) <= 8
-    assert grown / 20 < 2_000  # bytes of a round's record, its keys and notes
+    assert grown / 15 < 2_000  # bytes of a round's record, its keys and notes
 
 
-def test_two_hundred_rounds_hold_no_more_than_their_records():
+def test_a_hundred_rounds_hold_no_more_than_their_records():
     conductor, state = make_conductor(X, CODES, [make_spec(0, np.arange(30))], n_rounds=300)
     run(conductor, state, range(20))
     gc.collect()
     before = len(gc.get_objects())
-    run(conductor, state, range(20, 220))
+    run(conductor, state, range(20, 120))
     gc.collect()
-    assert len(gc.get_objects()) - before < 200 * 4
+    assert len(gc.get_objects()) - before < 100 * 4
 
 
 def test_fits_leave_nothing_behind():
