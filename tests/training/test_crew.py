@@ -1,0 +1,291 @@
+"""joblib workers: bit for bit what one process gives, and nothing left behind."""
+
+import importlib.util
+import os
+import pickle
+import sys
+import tempfile
+import threading
+import warnings
+from dataclasses import replace
+
+import cloudpickle
+import joblib
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedrela_sk.algorithms import Algorithm, FedAvg
+from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
+from fedrela_sk.training import Loop, Stacked, torch_threads
+from fedrela_sk.training import _crew as room
+from fedrela_sk.training._crew import Crew, _Message
+from tests.training import nets
+
+SIZES = (1, 2, 33, 70, 40, 31, 32, 65, 5, 12)
+ENGINES = {"loop": Loop(), "stacked": Stacked(cohort_size=3)}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Where crews write; it must be empty after every test."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield tmp_path
+    assert not list(tmp_path.glob("fedrela_sk_*"))
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Results are the same for one number of torch threads; workers use 1 unless told otherwise."""
+    with torch_threads(1):
+        yield
+
+
+@pytest.fixture(params=ENGINES.values(), ids=ENGINES)
+def settings(request):
+    return request.param
+
+
+class Dropped(nn.Sequential):
+    def __init__(self):
+        super().__init__(
+            nn.Linear(nets.N_FEATURES, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, nets.N_CLASSES)
+        )
+
+
+class Everything(Algorithm):
+    """Uses state at both ends, keeps a layer at its client, and reports where it ran."""
+
+    def init_client(self, params):
+        return {"visits": torch.zeros((), dtype=torch.float64)}
+
+    def init_server(self, params):
+        return {"pull": torch.tensor(0.01, dtype=torch.float64)}
+
+    def shared(self, names):
+        return tuple(name for name in names if not name.startswith("0."))
+
+    def penalty(self, params, anchor, client_state, server_state):
+        moved = sum(((params[name] - anchor[name]) ** 2).sum() for name in params)
+        return server_state["pull"] * (1 + client_state["visits"]) * moved
+
+    def finish(self, params, anchor, client_state, server_state, run):
+        where = torch.tensor([os.getpid(), torch.get_num_threads()])
+        return params | {"where": where}, {"visits": client_state["visits"] + 1}
+
+    def step(self, params, aggregated, server_state):
+        aggregated.pop("where")
+        return params | aggregated, {"pull": 2 * server_state["pull"]}
+
+
+def make(settings, module=Dropped, algorithm=None, n_jobs=None, n_threads=1, weighted=True, **params):
+    """(engine or crew, net, clients) on the same job."""
+    net = nets.make_net(module, **params)
+    data, clients = nets.make_job(SIZES, weighted=weighted)
+    engine = settings.start(net, data, algorithm or FedAvg(), nets.N_CLASSES, 0)
+    if n_jobs is not None:
+        engine = Crew(engine, settings.start, n_jobs, n_threads)
+    return engine, net, clients
+
+
+def relabelled(clients):
+    """The same clients with new labels."""
+    return [(spec, rows, (y + 1) % nets.N_CLASSES, factors) for spec, rows, y, factors in clients]
+
+
+def run(engine, net, clients, algorithm=None):
+    """All that a few rounds leave: tensors, losses, updates. Clients come and go, labels change."""
+    algorithm = algorithm or FedAvg()
+    params = {name: tensor.clone() for name, tensor in nets.tensors_of(net.module_).items()}
+    server, states, kept, trace = algorithm.init_server(params), {}, {}, []
+    for round, here in enumerate((clients[:6], clients[3:], relabelled(clients), relabelled(clients)[::2])):
+        tasks = [
+            replace(task, params=params | kept.get(task.client.position, {}))
+            for task in nets.make_tasks(here, params, states)
+        ]
+        updates = list(engine.train(round, tasks, server, 0.9**round))
+        singles = [single for update in updates for single in update.singles()]
+        states |= {s.client.position: s.state for s in singles if s.state}
+        kept |= {s.client.position: s.kept for s in singles if s.kept}
+        trace += [
+            (s.client.key, s.loss, s.n_steps, s.weight, s.notes, s.tensors | s.kept | s.state)
+            for s in singles
+        ]
+        params, server = nets.server_round(algorithm, updates, params, server)
+    engine.close()
+    return params, trace
+
+
+def assert_same(one, other, but=("where",)):
+    """Bit for bit the same tensors, losses and notes, in the same order."""
+    assert list(one[0]) == list(other[0])
+    assert all(torch.equal(one[0][name], other[0][name]) for name in one[0])
+    assert [record[:5] for record in one[1]] == [record[:5] for record in other[1]]
+    for *_, tensors in one[1]:
+        assert all(torch.is_tensor(tensor) for tensor in tensors.values())
+    for (*_, first), (*_, second) in zip(one[1], other[1], strict=True):
+        assert first.keys() == second.keys()
+        assert all(torch.equal(first[name], second[name]) for name in first.keys() - set(but))
+
+
+@pytest.mark.parametrize("algorithm", [FedAvg(), Everything()], ids=["fedavg", "everything"])
+def test_threads_give_what_one_process_gives(settings, algorithm):
+    alone = run(*make(settings, algorithm=algorithm), algorithm)
+    for n_jobs in (2, 4):
+        with joblib.parallel_config("threading"):
+            assert_same(alone, run(*make(settings, algorithm=algorithm, n_jobs=n_jobs), algorithm))
+
+
+def test_processes_give_what_one_process_gives():
+    """One pool for all of it: both engines, a module of this function's own, large weights, an error."""
+
+    class Local(nn.Sequential):
+        def __init__(self, units=8):
+            super().__init__(
+                nn.Linear(nets.N_FEATURES, units),
+                nn.BatchNorm1d(units),
+                nn.Dropout(0.5),
+                nn.Linear(units, nets.N_CLASSES),
+            )
+
+    with joblib.parallel_config("loky"):
+        for settings in ENGINES.values():
+            alone = run(*make(settings, Local, Everything()), Everything())
+            spread = run(*make(settings, Local, Everything(), 2), Everything())
+            assert_same(alone, spread)
+            places = torch.stack([tensors["where"] for *_, tensors in spread[1]])
+            assert os.getpid() not in places[:, 0].tolist()
+            assert set(places[:, 1].tolist()) == {1}
+        # arrays over a megabyte are mapped by joblib, not sent
+        many = {"module__units": 150_000, "max_epochs": 1, "batch_size": -1}
+        crew, net, clients = make(Stacked(2), Local, n_jobs=2, **many)
+        tasks = nets.make_tasks(clients[1:3], nets.tensors_of(net.module_))
+        (update,) = crew.train(0, tasks, {})
+        (own,) = crew.engine.train(0, tasks, {})
+        assert all(torch.equal(update.tensors[name], own.tensors[name]) for name in own.tensors)
+        assert update.tensors["0.weight"].numel() > 2**20
+        crew.close()
+        crew, net, clients = make(Loop(), Fails, n_jobs=2)
+        tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
+        with pytest.raises(
+            ClientError, match=r"Client 3 failed in round 5: RuntimeError: 70 rows are too many"
+        ):
+            list(crew.train(5, tasks, {}))
+        crew.close()
+
+
+class Fails(nn.Linear):
+    """Does not like a client of 70 rows: its last batch has 6."""
+
+    def __init__(self):
+        super().__init__(nets.N_FEATURES, nets.N_CLASSES)
+
+    def forward(self, x):
+        if len(x) == 6:
+            raise RuntimeError("70 rows are too many")
+        return super().forward(x)
+
+
+def test_an_error_in_a_worker_names_client_and_round(settings):
+    with joblib.parallel_config("threading"):
+        crew, net, clients = make(settings, nets.Dense, n_jobs=2, lr=1e200)
+        with pytest.raises(NotFiniteError, match=r"client \d in round 7 is"):
+            list(crew.train(7, nets.make_tasks(clients, nets.tensors_of(net.module_)), {}))
+        crew.close()
+
+
+def test_workers_use_as_many_torch_threads_as_the_fit_settled(settings):
+    for n_threads in (1, 3):
+        with joblib.parallel_config("threading"):
+            spread = run(*make(settings, algorithm=Everything(), n_jobs=2, n_threads=n_threads), Everything())
+        assert {int(tensors["where"][1]) for *_, tensors in spread[1]} == {n_threads}
+
+
+def test_a_round_may_be_left_early(settings):
+    with joblib.parallel_config("threading"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "[0-9]+ tasks", UserWarning)  # joblib: some work was for nothing
+        crew, net, clients = make(settings, n_jobs=2)
+        arriving = crew.train(0, nets.make_tasks(clients, nets.tensors_of(net.module_)), {})
+        next(arriving)
+        arriving.close()
+        crew.close()
+
+
+# --- what is written and sent ---------------------------------------------------------------------------
+
+
+def test_rows_and_labels_are_written_when_they_are_new(folder):
+    crew, net, clients = make(Loop(), n_jobs=2)
+
+    def files_after(here):
+        crew._write_layout(nets.make_tasks(here, nets.tensors_of(net.module_)))
+        return sorted(file.name for file in folder.glob("*/layout*"))
+
+    assert files_after(clients[:4]) == ["layout1.joblib"]
+    assert files_after(clients[:4]) == files_after(clients[1:3]) == ["layout1.joblib"]
+    assert files_after(clients[2:5]) == ["layout2.joblib"]  # a new one
+    assert files_after(clients[:5]) == ["layout2.joblib"]  # all of them are known
+    assert files_after(relabelled(clients[:1])) == ["layout3.joblib"]
+    layout = room._load_layout(os.path.dirname(crew._path("x")), 3)
+    assert sorted(layout) == [0, 1, 2, 3, 4]
+    assert torch.equal(layout[0][2], relabelled(clients)[0][2])
+    assert torch.equal(layout[1][2], clients[1][2])
+    crew.close()
+
+
+def test_a_message_holds_no_rows():
+    net = nets.make_net(nets.Dense)
+    sizes = []
+    for n in (10, 10_000):
+        _, clients = nets.make_job((n, n))
+        tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
+        sizes.append(len(pickle.dumps(_Message.of(tasks, 0, {}, 1.0))))
+    assert sizes[0] == sizes[1]
+    n_numbers = sum(t.numel() for t in nets.tensors_of(net.module_).values())
+    assert sizes[0] < 8 * n_numbers + 2000  # one model for both clients
+
+
+def test_a_worker_holds_one_fit(monkeypatch):
+    monkeypatch.setattr(room, "_held", threading.local())
+    crews = [make(Loop(), n_jobs=2)[0] for _ in range(2)]
+    for crew in crews:
+        held = room._load(crew._folder, crew.token)
+        assert room._load(crew._folder, crew.token) is held
+        assert list(room._held.fits) == [crew.token]
+        assert torch.equal(held["engine"].data.X, crew.engine.data.X)
+        assert held["engine"].data.X.data_ptr() != crew.engine.data.X.data_ptr()
+        crew.close()
+
+
+class Locked(nn.Linear):
+    """Holds something that cannot be sent."""
+
+    def __init__(self):
+        super().__init__(nets.N_FEATURES, nets.N_CLASSES)
+        self.lock = threading.Lock()
+
+
+def test_a_net_that_cannot_be_sent_is_an_error_and_leaves_nothing():
+    with pytest.raises(
+        NetError, match=r"cannot be sent to other processes \(TypeError.*lock.*Leave n_jobs at None"
+    ):
+        make(Loop(), Locked, n_jobs=2)
+
+
+def test_cloudpickle_is_found_where_older_joblib_keeps_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    monkeypatch.setattr(joblib.externals, "cloudpickle", cloudpickle, raising=False)
+    spec = importlib.util.spec_from_file_location("crew_again", room.__file__)
+    again = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "crew_again", again)
+    spec.loader.exec_module(again)
+    assert again.cloudpickle is cloudpickle
+
+
+def test_data_are_mapped_not_copied(folder):
+    crew, *_ = make(Loop(), n_jobs=2)
+    X, weights = joblib.load(crew._path("data"), mmap_mode="c")
+    assert isinstance(X, np.memmap)
+    assert isinstance(weights, np.memmap)
+    crew.close()
