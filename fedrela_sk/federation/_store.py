@@ -29,9 +29,11 @@ def write_state(path, state):
     state : State
         Without relabelled rows: what happened before the relabel round.
     """
-    tensors = save(_flatten(state))
+    flat = _flatten(state)
+    tensors = save(flat)
     facts = {
         "format": FORMAT,
+        "names": list(flat),  # in their order, which decides that of sums
         "tensors": hashlib.sha256(tensors).hexdigest(),
         "records": [record.as_dict() for record in state.history],
         "notes": state.history.notes,
@@ -109,36 +111,25 @@ def _flatten(state):
 def _unflatten(tensors, facts, fresh):
     device = next(iter(fresh.params.values())).device
     parts = {"params": {}, "server": {}, "kept": {}, "clients": {}, "best_params": {}, "best_kept": {}}
-    for key, tensor in tensors.items():
+    for key in facts["names"]:
         part, position, name = key.split("/", 2)
         tree = parts[part] if position == "-" else parts[part].setdefault(int(position), {})
-        tree[name] = tensor.to(device)
+        tree[name] = tensors[key].to(device)
     history = fresh.history
     history.notes[:] = facts["notes"]
     for record in facts["records"]:
         history.append(_record(record))
     best = facts["best"]
     return State(
-        params={name: parts["params"][name] for name in fresh.params},
+        params=parts["params"],
         server=parts["server"],
         codes=fresh.codes,
         keep=fresh.keep,
         history=history,
-        kept=_in_order(parts["kept"], fresh.params),
+        kept=parts["kept"],
         clients=parts["clients"],
-        best=None
-        if best is None
-        else (
-            *best,
-            {name: parts["best_params"][name] for name in fresh.params},
-            _in_order(parts["best_kept"], fresh.params),
-        ),
+        best=None if best is None else (*best, parts["best_params"], parts["best_kept"]),
     )
-
-
-def _in_order(kept, params):
-    """Tensors of each client in the order of the model's."""
-    return {position: {name: own[name] for name in params if name in own} for position, own in kept.items()}
 
 
 def _record(fields):

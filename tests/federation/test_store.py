@@ -1,0 +1,221 @@
+"""A federation's state on disk and back: everything comes back, and damage is never taken for a state."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from fedrela_sk.federation._conductor import State
+from fedrela_sk.federation._store import FORMAT, CorruptEntry, read_state, write_state
+from fedrela_sk.report import History, RoundRecord
+
+PARAMS = {
+    "z.weight": torch.arange(6, dtype=torch.float32).reshape(2, 3),
+    "a/b.running_mean": torch.tensor([0.1, 0.2], dtype=torch.float64),
+    "a/b.num_batches_tracked": torch.tensor(7),
+    "half": torch.tensor([1.5, -0.0, float("inf")], dtype=torch.bfloat16),
+    "flag": torch.tensor([True, False]),
+    "empty": torch.zeros(0, 3),
+}
+
+
+def changed(tree, factor):
+    return {name: (tensor * factor).to(tensor.dtype) for name, tensor in tree.items()}
+
+
+def make_record(round, **fields):
+    return RoundRecord(
+        round=round,
+        participants=("a", 1, 2.5, True),
+        n_rows=10,
+        n_steps=3,
+        train_loss=1 / 3,
+        valid_loss=float("nan"),
+        valid_score=0.1 + 0.2,
+        n_relabeled=0,
+        relabeled_clients=(),
+        bytes_up=1,
+        bytes_down=2,
+        seconds=1e-300,
+        **fields,
+    )
+
+
+def make_state(fresh=False, best=False):
+    """A state after two rounds, or the one before round 0 of the same fit."""
+    params = {name: torch.zeros_like(tensor) for name, tensor in PARAMS.items()} if fresh else PARAMS
+    history = History(("idle",), 0.25)
+    history.notes.append("of the partition")
+    state = State(
+        params=params,
+        server={},
+        codes=np.array([0, 1, 1]),
+        keep=np.ones(3, dtype=bool),
+        history=history,
+    )
+    if fresh:
+        return state
+    history.append(make_record(0))
+    history.append(make_record(1, notes=("client 'a' has one row", "ü")))
+    history.notes.append("of a round")
+    state.server = {"momentum": torch.tensor([[1.0], [2.0]]), "a": torch.tensor(1.0)}
+    weight = params["z.weight"]
+    state.kept = {12: {"z.weight": -weight, "half": params["half"]}, 3: {"z.weight": weight * 3}}
+    state.clients = {3: {"d": torch.tensor(3.0), "c": torch.tensor(3.0)}, 0: {"c": torch.tensor(0.0)}}
+    if best:
+        state.best = (0.1 + 0.2, 1, changed(params, 2), {3: {"z.weight": weight * 6}})
+    return state
+
+
+def assert_same_tree(one, other):
+    """Equal names in the same order, equal bytes, dtypes and shapes."""
+    assert list(one) == list(other)
+    for name, tensor in one.items():
+        assert (tensor.dtype, tensor.shape) == (other[name].dtype, other[name].shape)
+        assert torch.equal(tensor, other[name])
+
+
+@pytest.mark.parametrize("best", [False, True])
+def test_everything_comes_back(tmp_path, best):
+    state = make_state(best=best)
+    write_state(tmp_path / "entry", state)
+    found = read_state(tmp_path / "entry", make_state(fresh=True))
+    assert_same_tree(found.params, state.params)
+    assert_same_tree(found.server, state.server)
+    for name in ("kept", "clients"):
+        one, other = getattr(found, name), getattr(state, name)
+        assert list(one) == list(other)
+        for position in one:
+            assert_same_tree(one[position], other[position])
+    assert [str(r.as_dict()) for r in found.history] == [str(r.as_dict()) for r in state.history]
+    assert found.history.notes == state.history.notes
+    assert found.relabelings == {}
+    np.testing.assert_array_equal(found.codes, state.codes)
+    np.testing.assert_array_equal(found.keep, state.keep)
+    if not best:
+        assert found.best is None
+        return
+    assert found.best[:2] == state.best[:2]
+    assert_same_tree(found.best[2], state.best[2])
+    assert_same_tree(found.best[3][3], state.best[3][3])
+
+
+def test_what_comes_back_shares_no_memory_and_may_be_written_to(tmp_path):
+    state = make_state()
+    write_state(tmp_path / "entry", state)
+    found = read_state(tmp_path / "entry", make_state(fresh=True))
+    found.params["z.weight"].zero_()
+    again = read_state(tmp_path / "entry", make_state(fresh=True))
+    assert_same_tree(again.params, state.params)
+
+
+def test_where_nothing_is_stored_nothing_comes_back(tmp_path):
+    assert read_state(tmp_path / "entry", make_state(fresh=True)) is None
+    write_state(tmp_path / "entry", make_state())
+    for ending in ("json", "safetensors"):
+        (tmp_path / f"entry.{ending}").rename(tmp_path / "away")
+        assert read_state(tmp_path / "entry", make_state(fresh=True)) is None
+        (tmp_path / "away").rename(tmp_path / f"entry.{ending}")
+    assert read_state(tmp_path / "entry", make_state(fresh=True)) is not None
+
+
+def test_a_second_state_takes_the_place_of_the_first(tmp_path):
+    write_state(tmp_path / "entry", make_state(best=True))
+    write_state(tmp_path / "entry", make_state())
+    assert read_state(tmp_path / "entry", make_state(fresh=True)).best is None
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["entry.json", "entry.safetensors"]
+
+
+def test_files_hold_no_pickle(tmp_path):
+    write_state(tmp_path / "entry", make_state())
+    outer = json.loads((tmp_path / "entry.json").read_text())
+    assert set(outer) == {"checksum", "facts"}
+    assert json.loads(outer["facts"])["format"] == FORMAT
+    header = (tmp_path / "entry.safetensors").read_bytes()
+    assert header[8:9] == b"{"
+
+
+def test_a_state_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError("no space left")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError, match="no space left"):
+        write_state(tmp_path / "entry", make_state())
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- damage ---------------------------------------------------------------------------------------------
+
+
+def flipped(content):
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+def resigned(**changes):
+    """The facts with changes, under a checksum that fits."""
+
+    def edit(content):
+        facts = json.dumps(json.loads(json.loads(content)["facts"]) | changes)
+        return json.dumps({"checksum": hashlib.sha256(facts.encode()).hexdigest(), "facts": facts}).encode()
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "message"),
+    [
+        ("json", lambda content: content[:-20], r"entry\.json is no JSON"),
+        ("json", lambda content: b"", r"entry\.json is no JSON"),
+        ("json", lambda content: b"\xff\xfe\x00garbage", r"entry\.json is no JSON"),
+        ("json", flipped, r"the checksum of .*entry\.json does not fit|is no JSON"),
+        ("json", lambda content: b"[1, 2]", r"the checksum of .*entry\.json does not fit"),
+        ("json", lambda content: b'"text"', r"the checksum of .*entry\.json does not fit"),
+        ("json", lambda content: b"{}", r"the checksum of .*entry\.json does not fit"),
+        (
+            "json",
+            lambda content: b'{"facts": 5, "checksum": 5}',
+            r"the checksum of .*entry\.json does not fit",
+        ),
+        (
+            "json",
+            lambda content: b'{"facts": "", "checksum": null}',
+            r"the checksum of .*entry\.json does not fit",
+        ),
+        ("json", resigned(format=FORMAT + 1), rf"has format {FORMAT + 1}, expected {FORMAT}"),
+        ("json", resigned(format=None), rf"has format None, expected {FORMAT}"),
+        ("safetensors", lambda content: content[:-3], r"the checksum of .*entry\.safetensors does not fit"),
+        ("safetensors", lambda content: b"", r"the checksum of .*entry\.safetensors does not fit"),
+        ("safetensors", flipped, r"the checksum of .*entry\.safetensors does not fit"),
+    ],
+)
+def test_damage_is_told(tmp_path, file, damage, message):
+    write_state(tmp_path / "entry", make_state(best=True))
+    path = tmp_path / f"entry.{file}"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(CorruptEntry, match=message):
+        read_state(tmp_path / "entry", make_state(fresh=True))
+
+
+def test_any_flipped_byte_is_seen(tmp_path):
+    write_state(tmp_path / "entry", make_state())
+    for file in ("entry.json", "entry.safetensors"):
+        content = (tmp_path / file).read_bytes()
+        for i in range(0, len(content), 97):
+            (tmp_path / file).write_bytes(content[:i] + bytes([content[i] ^ 64]) + content[i + 1 :])
+            with pytest.raises(CorruptEntry):
+                read_state(tmp_path / "entry", make_state(fresh=True))
+        (tmp_path / file).write_bytes(content)
+
+
+def test_tensors_that_are_none_are_told_whatever_their_checksum(tmp_path):
+    write_state(tmp_path / "entry", make_state())
+    garbage = b"not safetensors at all"
+    edit = resigned(tensors=hashlib.sha256(garbage).hexdigest())
+    (tmp_path / "entry.safetensors").write_bytes(garbage)
+    (tmp_path / "entry.json").write_bytes(edit((tmp_path / "entry.json").read_bytes()))
+    with pytest.raises(CorruptEntry, match=r"entry\.safetensors cannot be read"):
+        read_state(tmp_path / "entry", make_state(fresh=True))
