@@ -7,6 +7,7 @@ import logging
 import platform
 import sys
 import sysconfig
+import threading
 import types
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from fedrela_sk._version import __version__
 
 # Described by name and version, wherever they are installed.
 _KNOWN = {"numpy", "scipy", "sklearn", "skorch", "torch"}
+# Python's parser, which finds the text of a class, is not safe under threads before 3.13.
+_reading = threading.Lock()
 _STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
 
 
@@ -61,7 +64,8 @@ def source_text(thing):
     if thing.__name__ == "<lambda>":
         raise NotKeyable("a lambda has no stable description: define a named function at module level")
     try:
-        return inspect.getsource(thing)
+        with _reading:
+            return inspect.getsource(thing)
     except (OSError, TypeError) as error:
         name = f"{thing.__module__}.{thing.__qualname__}"
         raise NotKeyable(f"{name} has no source text that could be compared") from error
