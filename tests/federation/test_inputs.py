@@ -95,7 +95,7 @@ def test_names_are_remembered_and_compared():
         fed.predict(X)
     assert not hasattr(make_fed().fit(X, Y), "feature_names_in_")
     with pytest.raises(ValueError, match="X has 2 features, but FederatedClassifier is expecting 3"):
-        fed.predict(X[:, :2])
+        make_fed().fit(X, Y).predict(X[:, :2])
 
 
 @pytest.mark.parametrize("output", ["default", "pandas"])
