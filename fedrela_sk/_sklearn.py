@@ -1,6 +1,7 @@
 """The one door to scikit-learn's private helpers: whatever moves there is mended here."""
 
 from sklearn.base import _fit_context
+from sklearn.callback._transport import close_listener, open_listener, send
 from sklearn.metrics._scorer import _BaseScorer
 from sklearn.utils import _safe_indexing
 from sklearn.utils._metadata_requests import METHODS, UNUSED, _routing_enabled
@@ -42,7 +43,10 @@ __all__ = [
     "_routing_enabled",
     "_safe_indexing",
     "_safe_split",
+    "close_listener",
     "get_tags",
+    "open_listener",
+    "send",
     "validate_data",
     "validate_parameter_constraints",
     "validate_params",
