@@ -60,8 +60,6 @@ def draw(found, uniforms, target):
 
 def argmax(found, success):
     """The paper: once any draw of a row succeeds, the class of largest rho; ties go to the lower class."""
-    if not np.any(success):
-        return found[success]
     return found[found.best()[np.logical_or.reduceat(success, found.starts)]]
 
 

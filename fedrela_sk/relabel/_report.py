@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class RelabelReport:
     """The changed rows of one relabelling, one entry per row, rows ascending.
 

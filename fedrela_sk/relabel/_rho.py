@@ -14,7 +14,7 @@ from fedrela_sk.relabel._zscore import standardize
 BLOCK = 2**18
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Statistics:
     """What a client keeps of its rows: enough to give rho for any row.
 
@@ -45,17 +45,16 @@ class Statistics:
         The threshold in the units of the values, less a few units in the last place; +inf where rho is 0 for
         every value. It saves the z-scores of all but a few values.
         """
-        possible = (self.gain > 0) & (self.threshold < np.inf)
-        t = np.where(self.threshold < np.inf, self.threshold, 0.0)
-        mean = np.where(possible, self.mean, 0.0)
+        finite = self.threshold < np.inf
+        t = np.where(finite, self.threshold, 0.0)
         reach = self.scale * t
-        slack = 16 * np.finfo(float).eps * (np.abs(mean) + np.abs(reach))
-        floor = np.nextafter(mean + reach - slack, -np.inf)
+        slack = 16 * np.finfo(float).eps * (np.abs(self.mean) + np.abs(reach))
+        floor = np.nextafter(self.mean + reach - slack, -np.inf)
         floor = np.where(self.scale > 0, floor, np.where(t < 0, -np.inf, np.inf))
-        return np.where(possible, floor, np.inf)
+        return np.where((self.gain > 0) & finite, floor, np.inf)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Candidates:
     """The pairs (row, target) with rho > 0, as arrays of one length.
 
@@ -77,11 +76,9 @@ class Candidates:
 
     def best(self):
         """Position of the pair of largest rho of every row, ties to the lower class; ndarray of int."""
-        starts = self.starts
-        if not len(starts):
-            return starts  # reduceat needs a segment
-        lengths = np.diff(starts, append=len(self.row))
-        largest = np.flatnonzero(self.rho == np.repeat(np.maximum.reduceat(self.rho, starts), lengths))
+        lengths = np.diff(self.starts, append=len(self.row))
+        largest = np.repeat(np.maximum.reduceat(self.rho, self.starts), lengths)
+        largest = np.flatnonzero(self.rho == largest)
         return largest[np.diff(self.row[largest], prepend=-1) != 0]
 
     def dense(self, shape):

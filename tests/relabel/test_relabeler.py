@@ -417,11 +417,19 @@ class TestTransform:
             tracemalloc.reset_peak()
             mixed = relabeler.transform(rows)
             _, peak = tracemalloc.get_traced_memory()
+            changed = mixed != rows
+            del mixed
+            draws = rng.random(rows.shape)
+            tracemalloc.reset_peak()
+            y_new = relabeler.relabel(rows, y, uniforms=draws)
+            _, peak_of_relabel = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        assert np.any(mixed != rows)
-        assert peak_of_fit < 3 * rows.nbytes
-        assert peak < 1.5 * rows.nbytes
+        assert np.any(changed)
+        assert np.any(y_new != y)
+        assert peak_of_fit < 2.5 * rows.nbytes
+        assert peak < 1.3 * rows.nbytes
+        assert peak_of_relabel < draws.nbytes + changed.nbytes + 0.6 * rows.nbytes
 
     def test_columns_are_named_after_the_classes(self):
         pd = pytest.importorskip("pandas")

@@ -1,6 +1,7 @@
 """The report of one relabelling."""
 
 import sys
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
@@ -20,6 +21,11 @@ REPORT = RelabelReport(
 
 def test_its_length_is_the_number_of_changed_rows():
     assert len(REPORT) == 2
+
+
+def test_it_cannot_be_changed():
+    with pytest.raises(FrozenInstanceError):
+        REPORT.rho = None
 
 
 def test_as_a_dictionary():

@@ -1,5 +1,7 @@
 """rho of single rows and of many, and the short cut that skips most z-scores."""
 
+from dataclasses import FrozenInstanceError
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -79,6 +81,48 @@ class TestFitStatistics:
         Q, y = long_tailed_rows(0, 30, 3)
         statistics = fit_statistics(Q, y, **{**PAPER, "normalization": "none", "tau": tau})
         assert_array_equal(statistics.threshold, np.full(3, threshold))
+
+
+class TestFloor:
+    """The short cut: a value up to the floor is no candidate, and hardly any other is looked at in vain."""
+
+    def test_it_lies_just_below_the_threshold_in_the_units_of_the_values(self):
+        Q, y = long_tailed_rows(4, 90, 4)
+        statistics = fit_statistics(Q, y, **PAPER)
+        edge = statistics.mean + statistics.scale * statistics.threshold
+        wanted = (statistics.gain > 0) & (statistics.scale > 0)
+        assert wanted.sum() >= 3
+        assert np.all(statistics.floor[wanted] < edge[wanted])
+        assert_allclose(statistics.floor[wanted], edge[wanted], rtol=1e-13)
+        assert_array_equal(statistics.floor[statistics.gain == 0], np.inf)
+
+    @pytest.mark.parametrize(
+        ("threshold", "floor"), [(-0.5, -np.inf), (0.0, np.inf), (0.5, np.inf), (np.inf, np.inf)]
+    )
+    def test_without_spread_every_value_or_none_is_looked_at(self, threshold, floor):
+        statistics = statistics_of(
+            mean=[[1, 0], [np.nan, np.nan]],
+            scale=np.zeros((2, 2)),
+            threshold=[0, threshold],
+            prior_weight=[0, 1],
+        )
+        with np.errstate(invalid="raise"):
+            assert_array_equal(statistics.floor, [[np.inf, floor], [np.inf, np.inf]])
+
+    def test_an_infinite_threshold_is_no_arithmetic_error(self):
+        statistics = statistics_of(
+            mean=np.zeros((2, 2)), scale=[[1, 0], [1, 1]], threshold=[np.inf, np.inf], prior_weight=[0, 1]
+        )
+        with np.errstate(invalid="raise"):
+            assert_array_equal(statistics.floor, np.full((2, 2), np.inf))
+
+
+def test_what_is_fitted_and_found_cannot_be_changed():
+    Q, y = long_tailed_rows(4, 30, 3)
+    statistics = fit_statistics(Q, y, **PAPER)
+    for record, name in [(statistics, "mean"), (candidates(Q, y, statistics), "rho")]:
+        with pytest.raises(FrozenInstanceError):
+            setattr(record, name, None)
 
 
 class TestCandidates:
