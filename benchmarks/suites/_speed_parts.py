@@ -61,7 +61,7 @@ def grid():
 
     from fedrela_sk import DirichletSplit, FederatedClassifier, FedReLaRelabeler
 
-    X, y = make_classification(12_000, 30, weights=[0.95], n_informative=8, random_state=0)
+    X, y = make_classification(6_000, 30, weights=[0.95], n_informative=8, random_state=0)
     taus = [0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2]
 
     def search(memory):
@@ -69,7 +69,7 @@ def grid():
             clients=DirichletSplit(40, alpha=0.3, random_state=0),
             relabeler=FedReLaRelabeler(),
             relabel_at=0.8,
-            n_rounds=50,
+            n_rounds=25,
             memory=memory,
             random_state=0,
         )
