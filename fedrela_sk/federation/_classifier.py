@@ -543,10 +543,11 @@ def _on_cpu(params):
 
 
 def _forget_training(net):
-    """Leave nothing of the client that trained last: no gradients, a fresh optimiser, evaluation mode."""
+    """Leave nothing of the client that trained last: no gradients, no history, a fresh optimiser, evaluation mode."""
     net.module_.zero_grad(set_to_none=True)
     net.module_.eval()
     net.initialize_optimizer()
+    net.initialize_history()
 
 
 def _most_rows(specs):

@@ -324,11 +324,11 @@ class Conductor:
         return self.plan.data.X.dtype
 
     @staticmethod
-    def _keep_books(state, arriving, updates):
+    def _keep_books(state, arriving, receipts):
         """Pass updates on; what stays at a client is put back there, what was sent is then let go."""
         for update in arriving:
             yield update
-            updates.extend(update.receipts())
+            receipts.extend(update.receipts())
             for single in update.singles() if update.kept or update.state else ():
                 if single.kept:
                     state.kept[single.client.position] = single.kept

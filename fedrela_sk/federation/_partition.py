@@ -68,6 +68,11 @@ def _by_group(groups, n_rows):
     groups = column_or_1d(groups)
     if len(groups) != n_rows:
         raise GroupsError(f"groups must have one entry per row: got {len(groups)} for {n_rows} rows.")
+    if groups.dtype.kind in "mM":
+        raise GroupsError(
+            f"groups of dtype {groups.dtype} cannot name clients. Pass strings or integers, for example "
+            "groups.astype(str)."
+        )
     missing = np.flatnonzero([_is_missing(group) for group in groups.tolist()])
     if len(missing):
         raise GroupsError(

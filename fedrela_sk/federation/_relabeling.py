@@ -9,7 +9,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import has_fit_parameter
 
 from fedrela_sk._random import Purpose, integer_seed, numpy_stream, uniforms
-from fedrela_sk.exceptions import ClientError, NotFiniteError
+from fedrela_sk.exceptions import ClientError, LabelError, NotFiniteError
+from fedrela_sk.relabel import check_answer
 from fedrela_sk.report import RelabelingReport
 from fedrela_sk.training._generator import forked_generators, seed_generators
 from fedrela_sk.training._posteriors import client_posteriors
@@ -90,32 +91,42 @@ def relabel_client(relabeler, net, X, y, classes, spec, round, seed, settings, b
     result : ClientRelabeling
     """
     where = f"Relabelling of client {spec.key!r} before round {round}"
+    try:
+        Q = _posteriors(net, X, len(classes), spec, round, seed, settings, batch_size)
+        own = _own_copy(relabeler, classes, seed, round, spec)
+        weighted = weights is not None and has_fit_parameter(own, "sample_weight")
+        own.fit(Q, y, sample_weight=weights) if weighted else own.fit(Q, y)
+        answer = own.relabel(Q, y, uniforms=_draws(spec, len(classes), seed, round))
+    except NotFiniteError as error:
+        raise NotFiniteError(f"{where}: {error}") from error
+    except Exception as error:
+        raise ClientError(f"{where} failed: {type(error).__name__}: {error}") from error
+    try:
+        new, keep = check_answer(answer, classes, len(y))
+    except LabelError as error:
+        raise ClientError(f"{where}: {error}") from error
+    return ClientRelabeling(round, own, np.searchsorted(classes, new), keep)
+
+
+def _posteriors(net, X, n_classes, spec, round, seed, settings, batch_size):
+    """Finite posteriors of the client's rows."""
     stream = numpy_stream(seed, Purpose.AUGMENT, round, spec.code)
     with forked_generators(net.device):
         seed_generators(net.device, seed, Purpose.AUGMENT, round, spec.code)
         Q = client_posteriors(
             net,
             X,
-            len(classes),
+            n_classes,
             passes=settings["passes"],
             augment=settings["augment"],
             mode=settings["mode"],
             batch_size=batch_size,
             stream=stream,
         )
-    if not np.isfinite(Q).all():
-        row = int(np.flatnonzero(~np.isfinite(Q).all(axis=1))[0])
-        raise NotFiniteError(f"{where}: the posterior of its row {row} is not finite, got {Q[row]}.")
-    own = _own_copy(relabeler, classes, seed, round, spec)
-    draws = _draws(spec, len(classes), seed, round)
-    try:
-        weighted = weights is not None and has_fit_parameter(own, "sample_weight")
-        own.fit(Q, y, sample_weight=weights) if weighted else own.fit(Q, y)
-        answer = own.relabel(Q, y, uniforms=draws)
-    except Exception as error:
-        raise ClientError(f"{where} failed: {type(error).__name__}: {error}") from error
-    new, keep = answer if isinstance(answer, tuple) else (answer, np.ones(len(y), dtype=bool))
-    return ClientRelabeling(round, own, *_check_answer(new, keep, classes, len(y), where))
+    bad = np.flatnonzero(~np.isfinite(Q).all(axis=1))
+    if len(bad):
+        raise NotFiniteError(f"the posterior of its row {bad[0]} is not finite, got {Q[bad[0]]}.")
+    return Q
 
 
 def _draws(spec, n_classes, seed, round):
@@ -134,21 +145,6 @@ def _own_copy(relabeler, classes, seed, round, spec):
     if "random_state" in params:
         own.set_params(random_state=integer_seed(seed, Purpose.RELABEL, round, spec.code) % 2**32)
     return own
-
-
-def _check_answer(new, keep, classes, n_rows, where):
-    new, keep = np.asarray(new), np.asarray(keep)
-    if new.shape != (n_rows,) or keep.shape != (n_rows,) or keep.dtype != bool:
-        raise ClientError(
-            f"{where}: `relabel` must return {n_rows} labels, or the pair (labels, boolean mask of the rows to "
-            f"keep); got shapes {new.shape} and {keep.shape} with mask dtype {keep.dtype}."
-        )
-    known = np.isin(new, classes)
-    if not known.all():
-        raise ClientError(
-            f"{where}: `relabel` returned the label {new[~known][0]!r}, which is not among {classes.tolist()}."
-        )
-    return np.searchsorted(classes, new), keep
 
 
 def relabeling_report(specs, results, y, y_relabeled):

@@ -11,7 +11,7 @@ Four kinds, each with scorers for `scoring=`:
 - money: `cost_by_amount`.
 
 Every metric knows all classes through `labels`, so a client or a fold may lack any of them. What does not
-exist (the recall of a class without true rows) is NaN, never 0, and is left out of means.
+exist (the recall of a class without true rows) is NaN, not 0, and is left out of means.
 """
 
 from fedrela_sk.metrics._alerts import precision_at_k, recall_at_alerts

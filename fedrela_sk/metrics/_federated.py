@@ -100,7 +100,8 @@ def federated_score(
     Returns
     -------
     score : float
-        NaN where nothing defines it, such as the recall of a class without true rows.
+        NaN where nothing defines it, such as the recall of a class without true rows; 0 for a Matthews
+        coefficient without spread, as in scikit-learn.
 
     Raises
     ------

@@ -12,6 +12,7 @@ from sklearn.utils.validation import has_fit_parameter
 from fedrela_sk._random import Purpose, uniforms
 from fedrela_sk._sklearn import METHODS, _routing_enabled
 from fedrela_sk.exceptions import LabelError
+from fedrela_sk.relabel._answer import check_answer
 from fedrela_sk.relabel._out_of_fold import class_columns, make_folds, out_of_fold, response_name
 from fedrela_sk.relabel._relabeler import FedReLaRelabeler
 
@@ -161,10 +162,9 @@ def draw_labels(relabeler, stage, labels, *, sample_weight, seed):
         if "random_state" in params
         else {"uniforms": uniforms(seed, Purpose.RELABEL, stage.responses.shape)}
     )
-    new = relabeler.relabel(stage.responses, labels, **draws)
-    new, keep = new if isinstance(new, tuple) else (new, np.ones(len(labels), dtype=bool))
-    new = np.asarray(new)
-    return NewLabels(relabeler, new, new != labels, np.asarray(keep, dtype=bool))
+    answer = relabeler.relabel(stage.responses, labels, **draws)
+    new, keep = check_answer(answer, stage.classes, len(labels))
+    return NewLabels(relabeler, new, new != labels, keep)
 
 
 def routing(owner, caller, estimator, params):

@@ -13,7 +13,7 @@ class History(Sequence):
     Attributes
     ----------
     empty_clients : tuple
-        Keys of the clients without a row; they are never asked.
+        Keys of the clients without a row, or with rows of weight 0 alone; they are never asked.
     empty_cell_share : float in [0, 1]
         Share of (client, class) cells without a row, over the clients that have any.
     notes : list of str

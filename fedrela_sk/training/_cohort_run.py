@@ -57,15 +57,21 @@ class CohortRun:
         return rows[flat], labels[flat]
 
     def _check_batches(self):
-        """BatchNorm has no statistics of one row, here as in torch."""
-        if not self.engine.settings.batch_norms:
+        """BatchNorm has no statistics of one row, here as in torch.
+
+        A client of one row uses the running ones; where a layer keeps none, it cannot train.
+        """
+        layers = self.engine.settings.batch_norms
+        if not layers:
             return
+        tracked = all(layer.running_mean is not None for layer in layers)
         alone = self.plan.lengths == 1
         for i in self.owner.cpu().numpy()[alone]:
-            if len(self.tasks[i].rows) > 1:
+            if len(self.tasks[i].rows) > 1 or not tracked:
                 raise ValueError(
                     f"Expected more than 1 value per channel when training, but client "
-                    f"{self.tasks[i].client.key!r} has batches of one row under BatchNorm. Use a larger batch_size."
+                    f"{self.tasks[i].client.key!r} has batches of one row under BatchNorm. Use a larger batch_size, "
+                    "or a layer that tracks running statistics."
                 )
 
     def _stack(self):

@@ -1,5 +1,6 @@
 """One fit at a time on an accelerator, however many worker processes a search starts."""
 
+import functools
 import logging
 import multiprocessing
 import os
@@ -16,7 +17,8 @@ def device_turn(device):
     """Run a block alone on its device where it runs in a worker process.
 
     A search with ``n_jobs > 1`` and one card would put all its fits on the card at once and run out of
-    memory; here they take turns, and say so once. On the CPU, and in the main process, nothing is held.
+    memory; here they take turns, and each worker that has to wait says so once. On the CPU, and in the main
+    process, nothing is held.
 
     Parameters
     ----------
@@ -38,6 +40,11 @@ def device_turn(device):
         yield
     finally:
         lock.release()
+
+
+@functools.cache
+def _say_once(device):
+    logger.warning("Several worker processes share device %s: their fits run one after the other.", device)
 
 
 def _user():

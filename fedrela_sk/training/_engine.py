@@ -2,6 +2,7 @@
 
 from numbers import Integral
 
+import torch
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from torch import nn
@@ -15,7 +16,8 @@ from fedrela_sk.training._net import read_settings
 from fedrela_sk.training._stacked import StackedEngine
 
 # Up to this many parameters a dense net is faster stacked than one client after the other on a CPU, as
-# measured by benchmarks/auto_table.py (results/auto_table.csv): first entry whose batch size is not exceeded.
+# measured by `python -m benchmarks.run auto_table` (benchmarks/results/auto_table.csv): first entry whose batch
+# size is not exceeded.
 _STACKED_UP_TO = ((64, 400_000), (256, 100_000), (float("inf"), 30_000))
 _FEW_CLIENTS = 3
 
@@ -101,6 +103,10 @@ def start_engine(engine, net, data, algorithm, n_classes, seed, n_clients, n_job
         raise ValueError(
             f"n_jobs={n_jobs} would start several fits on one device, {data.X.device}. Leave n_jobs at None: the "
             "stacked engine trains many clients on it at once."
+        )
+    if data.X.dtype not in (torch.float32, torch.float64):
+        raise ValueError(
+            f"n_jobs={n_jobs} needs a net in float32 or float64, got {data.X.dtype}. Leave n_jobs at None."
         )
     return Crew(running, settings.start, n_jobs, n_threads), why
 

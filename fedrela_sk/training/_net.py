@@ -87,6 +87,11 @@ def build_net(estimator, X, y, n_classes, seed):
         If it is no skorch classifier or asks for something that has no meaning at a client.
     """
     if estimator is None:
+        if X.ndim != 2:
+            raise NetError(
+                f"estimator=None makes a net for tables, but X has shape {X.shape}. Pass a net of your own, for "
+                "example NeuralNetClassifier(Module, criterion=torch.nn.CrossEntropyLoss)."
+            )
         net = default_net(X.shape[1], n_classes)
     else:
         _check_net(estimator)

@@ -12,7 +12,7 @@ from fedrela_sk import _tree
 from fedrela_sk._random import Purpose
 from fedrela_sk.training._generator import forked_generators, seed_generators
 from fedrela_sk.training._graph import NotStackable, StackedGraph
-from fedrela_sk.training._net import BATCH_NORMS, tensors_of, write_tensors
+from fedrela_sk.training._net import BATCH_NORMS, floating_dtype, tensors_of, write_tensors
 from fedrela_sk.training._stack import Stack
 
 # Optimisers whose step treats every number alone, given that all clients of a stack are at the same step.
@@ -77,6 +77,9 @@ def _check_parts(net):
     if net.optimizer not in _ELEMENTWISE_OPTIMIZERS:
         name = getattr(net.optimizer, "__name__", repr(net.optimizer))
         raise NotStackable(f"optimizer {name} is not elementwise")
+    dtype = floating_dtype(net.module_)
+    if dtype not in (torch.float32, torch.float64):
+        raise NotStackable(f"its parameters are {dtype}")
     names = [name for name, _ in net.module_.named_parameters(remove_duplicate=False)]
     if len(names) != len(list(net.module_.parameters())):
         raise NotStackable("layers share parameters")

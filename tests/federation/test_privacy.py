@@ -6,6 +6,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
+from skorch.callbacks import Callback
 
 from fedrela_sk import FedReLaRelabeler
 from fedrela_sk.algorithms import FedAvg, LocalOnly
@@ -133,8 +134,9 @@ def test_local_only_sends_nothing_at_all():
 
 
 def test_nothing_of_the_last_client_stays_in_the_net():
-    net = make_net(optimizer=torch.optim.Adam, lr=0.1)
+    net = make_net(optimizer=torch.optim.Adam, lr=0.1, callbacks=[Callback()])
     fed = make_fed(net, lr_schedule=0.5).fit(X, CODES)
+    assert not fed.net_.history
     assert not fed.net_.optimizer_.state
     assert fed.net_.optimizer_.param_groups[0]["lr"] == 0.1
     assert all(parameter.grad is None for parameter in fed.net_.module_.parameters())

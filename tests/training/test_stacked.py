@@ -1,6 +1,7 @@
 """The stacked engine against the loop engine, its readable reference."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -220,6 +221,35 @@ def test_one_row_client_trains_with_frozen_norm_and_says_so():
     assert (update.tensors["1.running_mean"][0] == 0).all()
 
 
+def test_padding_does_not_enter_batch_statistics():
+    """5 real rows in a batch 32 wide, beside a client that fills it."""
+    net = nets.make_net(nets.Normed, max_epochs=1, iterator_train__shuffle=False)
+    data, clients = nets.make_job((5, 32))
+    tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
+    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
+    run = engine.cohort_run(0, tasks[::-1], {}, 1.0)  # the full batch first
+    assert run.plan.index.shape == (2, 32)
+    assert run.plan.lengths.tolist() == [32, 5]
+    run.all_steps()
+    (loop, _) = LoopEngine(net, data, FedAvg(), nets.N_CLASSES, 0).train(0, tasks, {})
+    for name, tensor in loop.tensors.items():
+        stack = (run.whole.params | run.whole.buffers)[name]
+        torch.testing.assert_close(stack[1].detach(), tensor, rtol=0, atol=1e-12)
+    # with the padding in, the statistics would be those of other rows altogether
+    layer = net.module_[0]
+    real, padded = layer(data.X[:5]), layer(data.X[[0, 1, 2, 3, 4] + [0] * 27])
+    assert ((padded.var(0) - real.var(0)).abs() > 0.3 * real.var(0)).any()
+
+
+def test_one_row_under_a_norm_without_running_statistics_fails_as_in_the_loop():
+    net = nets.make_net(nets.UntrackedNorm)
+    data, clients = nets.make_job((4, 1))
+    tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
+    for make in (LoopEngine, lambda *args: StackedEngine(*args, 256)):
+        with pytest.raises(ClientError, match="Expected more than 1 value per channel"):
+            list(make(net, data, FedAvg(), nets.N_CLASSES, 0).train(0, tasks, {}))
+
+
 def test_batches_of_one_row_under_batch_norm_fail_as_in_the_loop():
     net = nets.make_net(nets.Normed, batch_size=1)
     data, clients = nets.make_job((4, 3))
@@ -283,7 +313,8 @@ def test_another_clients_rows_change_nothing():
     (update,) = engine.train(0, tasks, {})
     data.X[:50] = np.nan
     data.X[110:] = np.nan
-    run = engine.cohort_run(0, tasks[1:2] + tasks[:1] + tasks[2:], {}, 1.0)
+    others = [replace(task, y=(task.y + 1) % nets.N_CLASSES) for task in (tasks[0], tasks[2])]
+    run = engine.cohort_run(0, [tasks[1], *others], {}, 1.0)
     run.all_steps()
     for name, stack in run.whole.params.items():
         assert torch.equal(stack[0].detach(), update.tensors[name][1]), name

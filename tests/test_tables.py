@@ -1,0 +1,76 @@
+"""Promises that hold for every row of every table."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+
+from fedrela_sk import FederatedClassifier, FedReLaRelabeler
+from fedrela_sk.algorithms import ALGORITHMS, FedAvg
+from fedrela_sk.relabel._draw import TARGETS
+from fedrela_sk.relabel._normalization import NORMALIZATIONS
+from fedrela_sk.relabel._threshold import THRESHOLDS
+from fedrela_sk.training import ENGINES
+
+X, Y = make_classification(240, weights=[0.8], class_sep=0.8, random_state=0)
+
+
+def fit(**params):
+    settings = {"clients": 4, "n_rounds": 4, "relabeler": FedReLaRelabeler(0.2), "random_state": 0} | params
+    return FederatedClassifier(**settings).fit(X, Y)
+
+
+@pytest.mark.parametrize("engine", sorted(ENGINES))
+@pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
+def test_one_seed_one_result_and_another_seed_another(algorithm, engine):
+    first, again, other = (fit(algorithm=algorithm, engine=engine, random_state=seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first.predict_proba(X), again.predict_proba(X))
+    assert not np.array_equal(first.predict_proba(X), other.predict_proba(X))
+
+
+@pytest.mark.parametrize("engine", sorted(ENGINES))
+@pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
+def test_relabelling_moves_the_model_and_no_bytes(algorithm, engine):
+    with_, without = (
+        fit(algorithm=algorithm, engine=engine),
+        fit(algorithm=algorithm, engine=engine, relabeler=None),
+    )
+    assert with_.relabeled_mask_.any()
+    assert not np.array_equal(with_.predict_proba(X), without.predict_proba(X))
+    for name in ("bytes_up", "bytes_down"):
+        np.testing.assert_array_equal(with_.history_.column(name), without.history_.column(name))
+
+
+@pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
+def test_tau_zero_is_plain_training(algorithm):
+    zero = fit(algorithm=algorithm, relabeler=FedReLaRelabeler(0))
+    plain = fit(algorithm=algorithm, relabeler=None)
+    np.testing.assert_array_equal(zero.predict_proba(X), plain.predict_proba(X))
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_every_algorithm_equals_fedavg_where_it_says_so_and_nowhere_else(name):
+    kind = ALGORITHMS[name]
+    average = fit(algorithm=FedAvg(), relabeler=None)
+    if kind.neutral is not None:
+        neutral = fit(algorithm=kind(**kind.neutral), relabeler=None)
+        np.testing.assert_allclose(neutral.predict_proba(X), average.predict_proba(X), rtol=1e-6)
+    if kind is not FedAvg:
+        assert kind.neutral is not None or kind.neutral_reason != "not stated"
+        assert not np.allclose(fit(algorithm=name, relabeler=None).predict_proba(X), average.predict_proba(X))
+
+
+@pytest.mark.parametrize("target", sorted(TARGETS))
+@pytest.mark.parametrize("threshold", sorted(THRESHOLDS))
+@pytest.mark.parametrize("normalization", sorted(NORMALIZATIONS))
+def test_every_relabeler_keeps_the_simplex_and_is_off_at_zero(normalization, threshold, target):
+    stream = np.random.default_rng(0)
+    Q, y = stream.dirichlet([2, 1, 0.5], 200), stream.choice(3, 200, p=[0.7, 0.2, 0.1])
+    rule = {"normalization": normalization, "threshold": threshold, "target": target, "random_state": 0}
+    relabeler = FedReLaRelabeler(0.1, **rule).fit(Q, y)
+    mixed = relabeler.transform(Q)
+    np.testing.assert_allclose(mixed.sum(1), 1, atol=1e-12)
+    assert (mixed >= 0).all()
+    assert (relabeler.relabel(Q, y) != y).any()
+    off = FedReLaRelabeler(0, **rule).fit(Q, y)
+    np.testing.assert_array_equal(off.transform(Q), Q)
+    np.testing.assert_array_equal(off.relabel(Q, y), y)
