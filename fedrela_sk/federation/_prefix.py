@@ -17,6 +17,7 @@ from fedrela_sk.exceptions import MemoryWarning
 from fedrela_sk.federation._code import NotKeyable
 from fedrela_sk.federation._fingerprint import fingerprint
 from fedrela_sk.federation._store import CorruptEntry, read_state, write_state
+from fedrela_sk.training import ENGINES
 
 # Parameters of `FederatedClassifier` that change nothing before the relabel round, or stand in the key in
 # another form: n_rounds and relabel_at as the relabel round, random_state as the seed, engine as what runs,
@@ -48,6 +49,7 @@ def prefix_key(params, plan, net, engine, n_threads):
     """
     validation = plan.validation
     held = None if validation is None else vars(validation)
+    own = params["engine"] if type(params["engine"]) not in (str, *ENGINES.values()) else None
     return fingerprint(
         {
             "versions": {
@@ -63,7 +65,7 @@ def prefix_key(params, plan, net, engine, n_threads):
             "clients": [plan.notes, [[spec.key, spec.train_rows] for spec in plan.specs]],
             "relabel_round": plan.first_relabel,
             "seed": plan.seed,
-            "engine": [engine.name, engine.kind, engine.unit_size, engine.precision, n_threads],
+            "engine": [engine.name, engine.kind, engine.unit_size, engine.precision, n_threads, own],
             "module": net.module_,
             "params": {name: value for name, value in params.items() if name not in NOT_IN_KEY},
         }

@@ -18,7 +18,7 @@ from fedrela_sk import FedReLaRelabeler
 from fedrela_sk.algorithms import Algorithm, FedAvg
 from fedrela_sk.exceptions import MemoryWarning
 from fedrela_sk.federation import _prefix as room
-from fedrela_sk.training import Stacked
+from fedrela_sk.training import Loop, Stacked
 from tests.federation.helpers import Logits, WithBatchNorm, make_fed, make_net, make_rows
 
 X, Y = make_rows(90)
@@ -231,6 +231,23 @@ def test_whatever_matters_before_it_misses(folder):
         seen[name] = new.pop()
         before = set(entries(folder))
     assert len(set(seen.values())) == len(MISSES)
+
+
+class Own(Loop):
+    """An engine of the user's own, with a setting."""
+
+    def __init__(self, depth=1):
+        self.depth = depth
+
+
+def test_an_engine_of_the_users_own_counts_with_its_settings(tmp_path):
+    for engine in ("loop", Own(), Own(2)):
+        before = len(entries(tmp_path))
+        for _ in range(2):
+            fit(tmp_path, engine=engine)
+            assert len(entries(tmp_path)) == before + 1
+    fit(tmp_path, engine=Loop())
+    assert len(entries(tmp_path)) == 3
 
 
 def test_validation_rows_count(tmp_path):
