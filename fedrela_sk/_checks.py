@@ -87,11 +87,10 @@ def check_scores(scores):
 
 
 def _two_dimensional(values):
-    """`values` as a 2-d array of floats in their own precision; everything else becomes float64."""
+    """`values` as a 2-d array of numbers; floats keep their precision."""
     if type(values) is np.ndarray and values.ndim == 2 and values.size > 0 and values.dtype.kind == "f":
         return values
-    values = check_array(values, dtype="numeric", ensure_all_finite=False)
-    return values if values.dtype.kind == "f" else values.astype(np.float64)
+    return check_array(values, dtype="numeric", ensure_all_finite=False)
 
 
 def _check_range(values, low, high, what, expected, hint):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.exceptions import DataConversionWarning
 
 from fedrela_sk._checks import (
     check_classes,
@@ -90,9 +91,25 @@ class TestPosteriors:
         with pytest.raises(ValueError, match="sums to 2"):
             check_posteriors([[1.0, 1.0]])
 
-    def test_one_dimension_is_refused(self):
+    def test_a_data_frame_keeps_its_precision(self):
+        pd = pytest.importorskip("pandas")
+        rows = np.array([[0.5, 0.5 + 5e-5]])
+        assert_array_equal(check_posteriors(pd.DataFrame(rows.astype(np.float32))), rows.astype(np.float32))
+        with pytest.raises(PosteriorError, match=r"sums to 1\.00005"):
+            check_posteriors(pd.DataFrame(rows))
+
+    @pytest.mark.parametrize("rows", [[0.5, 0.5], np.array([0.5, 0.5])])
+    def test_one_dimension_is_refused(self, rows):
         with pytest.raises(ValueError, match="Expected 2D array"):
-            check_posteriors([0.5, 0.5])
+            check_posteriors(rows)
+
+    def test_no_rows_are_refused(self):
+        with pytest.raises(ValueError, match=r"Found array with 0 sample\(s\)"):
+            check_posteriors(np.empty((0, 2)))
+
+    def test_words_are_refused(self):
+        with pytest.raises(ValueError, match="arrays of bytes/strings"):
+            check_posteriors(np.array([["a", "b"]]))
 
 
 class TestScores:
@@ -138,6 +155,10 @@ class TestLabels:
         checked = check_labels(y, 3)
         assert checked.dtype == np.asarray(y).dtype
         assert_array_equal(checked, y)
+
+    def test_a_column_is_flattened_with_scikit_learns_warning(self):
+        with pytest.warns(DataConversionWarning, match="column-vector"):
+            assert_array_equal(check_labels([[0], [1]], 2), [0, 1])
 
     def test_a_missing_y_is_named(self):
         with pytest.raises(LabelError, match="requires y to be passed, but the target y is None"):
@@ -187,6 +208,7 @@ class TestClassesFromLabels:
         assert_array_equal(classes, [0, 1, 2, 3])
 
     def test_a_narrow_dtype_is_widened_to_count_the_columns(self):
+        assert classes_from_labels(np.array([0, 2], dtype=np.uint8), 256).dtype == np.uint8
         classes = classes_from_labels(np.array([0, 2], dtype=np.uint8), 300)
         assert_array_equal(classes, np.arange(300))
 
@@ -211,7 +233,7 @@ class TestClassesFromLabels:
         assert classes.dtype == object
         assert classes.tolist() == [0, 1, 2, 3]
 
-    @pytest.mark.parametrize("labels", [[False], [0.0], ["a"]])
+    @pytest.mark.parametrize("labels", [[False], [0.0], [0, 1.5], ["a"]])
     def test_other_objects_ask_for_classes(self, labels):
         with pytest.raises(LabelError, match="Pass `classes`"):
             classes_from_labels(np.array(labels, dtype=object), 3)

@@ -34,7 +34,7 @@ def expected_posteriors(posteriors, statistics, target, values=None):
     if posteriors.shape[1] == 2:
         return _two_classes(posteriors, statistics, values)
     values = posteriors if values is None else values
-    mixed = np.zeros(posteriors.shape)
+    mixed = posteriors.copy()
     step = max(1, BLOCK // posteriors.shape[1])
     for start in range(0, len(posteriors), step):
         block = slice(start, start + step)
@@ -43,15 +43,19 @@ def expected_posteriors(posteriors, statistics, target, values=None):
 
 
 def _mix(values, posteriors, statistics, expectation, mixed):
-    """Add ``q_l T_l`` of every label l to `mixed`, label by label."""
-    for label in range(posteriors.shape[1]):
-        share = posteriors[:, label].copy()
-        found = candidates_of_label(values, label, statistics)
-        if len(found.row):
+    """Turn `mixed`, a copy of the posteriors, into the sum of ``q_l T_l`` over all labels l.
+
+    A label loses to rarer ones only, so going from the rarest to the most frequent a label has received nothing
+    when its own share shrinks to what it keeps.
+    """
+    losing = np.any(statistics.floor < np.inf, axis=1)
+    for label in np.argsort(-statistics.prior_weight, kind="stable"):
+        if losing[label]:
+            found = candidates_of_label(values, label, statistics)
             entry, probability, keep = expectation(found)
-            mixed[found.row[entry], found.column[entry]] += share[found.row[entry]] * probability
-            share[found.row[found.starts]] *= keep
-        mixed[:, label] += share
+            row = found.row[entry]
+            mixed[row, found.column[entry]] += posteriors[row, label] * probability
+            mixed[found.row[found.starts], label] *= keep
 
 
 def argmax_expectation(found):
@@ -60,7 +64,6 @@ def argmax_expectation(found):
     Parameters
     ----------
     found : Candidates
-        At least one.
 
     Returns
     -------
@@ -85,7 +88,7 @@ def argmax_of_successes_expectation(found):
     line = np.repeat(np.arange(len(starts)), lengths)
     place = np.arange(len(found.row)) - np.repeat(starts, lengths)
     # one line per row; what is left of a line keeps rho = 0 and sorts to its end
-    rho = np.zeros((len(starts), lengths.max()))
+    rho = np.zeros((len(starts), lengths.max(initial=1)))
     rho[line, place] = found.rho
     order = np.argsort(-rho, axis=1, kind="stable")
     rho = np.minimum(np.take_along_axis(rho, order, axis=1), RHO_CAP)

@@ -163,8 +163,6 @@ def candidates_of_label(values, label, statistics):
     -------
     found : Candidates
     """
-    if np.all(statistics.floor[label] == np.inf):
-        values = values[:0]
     return _candidates(values, label, statistics)
 
 
