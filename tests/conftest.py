@@ -13,3 +13,11 @@ def data_folder():
     if not folder:
         pytest.skip("FEDRELA_SK_DATA is not set: this test reads data that may not be bundled")
     return Path(folder)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the one check of scikit-learn's that would only skip itself: no array API is claimed here."""
+    left_out = [item for item in items if "check_array_api_input" in item.name]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if "check_array_api_input" not in item.name]

@@ -90,6 +90,20 @@ def _scale(found):
     return "\n".join(text) + "\n\n![seconds a round over rows](speed_scale.png)\n"
 
 
+def draw_scale(found, path):
+    """Seconds a round over rows, beside the straight line through the smallest job."""
+    import matplotlib.pyplot as plt
+
+    rows = [r["rows"] for r in found]
+    seconds = [r["round_s"] for r in found]
+    figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
+    axes.plot(rows, [seconds[0] * n / rows[0] for n in rows], color="0.7", label="as fast as rows")
+    axes.plot(rows, seconds, marker="o", label="measured")
+    axes.set(xlabel="rows (one client per 100)", ylabel="seconds a round", xlim=(0, None), ylim=(0, None))
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=120)
+
+
 def _flat(found):
     return (
         "## 1,000 rounds\n\n"

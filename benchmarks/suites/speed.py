@@ -38,6 +38,8 @@ def main(arguments=None):
             found[part] = _own_process(part)
         path.write_text(json.dumps(found, indent=1) + "\n")
         (RESULTS / "speed.md").write_text(_speed_report.markdown(found))
+        if part == "scale":
+            _speed_report.draw_scale(found["scale"], RESULTS / "speed_scale.png")
     print((RESULTS / "speed.md").read_text())
 
 
