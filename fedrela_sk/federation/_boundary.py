@@ -104,7 +104,11 @@ def check_row_weights(sample_weight, X):
     if sample_weight is None:
         return None
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    return None if (weights == 1).all() else weights
+    if (weights == 1).all():
+        return None
+    return (
+        weights if weights.flags.writeable else weights.copy()
+    )  # torch takes no array that cannot be written
 
 
 def to_tensor(X, net, specs=(), what="X"):

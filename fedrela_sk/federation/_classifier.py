@@ -77,10 +77,12 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         that never exchange anything.
     relabeler : object with `fit(Q, y)` and `relabel(Q, y, uniforms=...)`, or None, default=None
         Usually a `FedReLaRelabeler`; each client fits its own copy. `relabel` returns the new labels, or
-        the pair (labels, boolean mask of the rows that stay in training). None: plain federated training.
+        the pair (labels, boolean mask of the rows that stay in training). None: plain federated training; a
+        search over ``relabeler__tau`` needs a relabeler given, ``FedReLaRelabeler()``.
     relabel_at : int >= 1 or float in (0, 1), default=0.8
         When clients relabel: after that many completed rounds, or after that share of `n_rounds`, rounded
-        up, with at least one round before and one after.
+        up, with at least one round before and one after. An int of `n_rounds` or more, or a single round with
+        a share, leaves no round to train on new labels: nothing is relabelled, and `history_.notes` says so.
     relabel_every : int >= 1 or None, default=None
         Repeat every so many rounds, always from the original labels. None: once.
     relabel_posteriors : dict or None, default=None
@@ -128,7 +130,8 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Above 0, one line per round goes to the logger "fedrela_sk" (and to stderr, where logging is not
         set up).
     random_state : int, RandomState instance or None, default=None
-        Seed of everything that is drawn: initial weights, clients, participation, batches, relabelling.
+        Seed of everything that is drawn: initial weights (of a module class; a module instance brings its own),
+        clients, participation, batches, relabelling.
 
     Attributes
     ----------
@@ -274,6 +277,8 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self : object
         """
         self._refuse_what_is_not_there(resume)
+        if isinstance(self.relabeler, BaseEstimator):
+            self.relabeler._validate_params()  # now, not after most rounds
         given = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}  # for callbacks
         X, y = validate_data(self, X, y, allow_nd=True, dtype="numeric", ensure_all_finite=False)
         encoded = encode_labels(y)

@@ -15,7 +15,8 @@ from fedrela_sk.exceptions import GroupsError, PartitionError
 _HARMLESS_WARNINGS = ("The least populated class in y has only", "The least populated classes in y have only")
 _HOW_GROUPS_GET_LOST = (
     "Pass fit(X, y, groups=...). Inside a Pipeline, a search or cross-validation groups only arrive with metadata "
-    "routing: call sklearn.set_config(enable_metadata_routing=True) first and pass groups to the outermost fit."
+    "routing: call sklearn.set_config(enable_metadata_routing=True) first and pass groups to the outermost call, "
+    "search.fit(X, y, groups=groups) or cross_validate(..., params={'groups': groups})."
 )
 
 

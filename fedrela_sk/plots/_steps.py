@@ -107,7 +107,7 @@ class FedReLaStepsDisplay:
             z=standardize(Q[:, column], own.mean_[rows, column], own.scale_[rows, column], rule.unit),
             rho=own.relabel_proba(Q, y)[:, column],
             threshold=float(own.threshold_[column]),
-            target=own.classes_[column].item(),
+            target=own.classes_[[column]].tolist()[0],
             class_names=class_names,
         ).plot(ax)
 

@@ -67,7 +67,8 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         is asked for posteriors as it is, without folds, and a clone of what it wraps is trained on the new
         labels. Its own `random_state` is left as given.
     relabeler : relabeler or None, default=None
-        None means ``FedReLaRelabeler()``. Its `classes` and `input` are set at fit. Any object with
+        None means ``FedReLaRelabeler()``; pass one to search over ``relabeler__tau``. Its `classes` and `input`
+        are set at fit. Any object with
         ``fit(Q, y)`` and ``relabel(Q, y, uniforms=...)`` will do; ``refit=False`` and ``calibrate=True`` need
         a :class:`FedReLaRelabeler`.
     cv : int, splitter, iterable of (train, test), None or "insample", default=5

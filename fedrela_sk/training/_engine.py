@@ -12,13 +12,11 @@ from fedrela_sk.exceptions import NetError
 from fedrela_sk.training._crew import Crew
 from fedrela_sk.training._graph import NotStackable
 from fedrela_sk.training._loop import LoopEngine
-from fedrela_sk.training._net import read_settings
 from fedrela_sk.training._stacked import StackedEngine
 
 # Up to this many parameters a dense net is faster stacked than one client after the other on a CPU, as
-# measured by `python -m benchmarks.run auto_table` (benchmarks/results/auto_table.csv): first entry whose batch
-# size is not exceeded.
-_STACKED_UP_TO = ((64, 400_000), (256, 100_000), (float("inf"), 30_000))
+# measured by `python -m benchmarks.run auto_table` (benchmarks/results/auto_table.csv), at batches of 8 to 512.
+_STACKED_UP_TO = 50_000
 _FEW_CLIENTS = 3
 
 
@@ -148,11 +146,8 @@ def _slower_stacked(net, data, n_clients):
     if any(isinstance(layer, nn.modules.conv._ConvNd) for layer in module.modules()):
         return "convolutions on a CPU are faster one client after the other"
     n_params = sum(p.numel() for p in module.parameters())
-    size = read_settings(net).batch_size
-    size = len(data.X) // n_clients if size == -1 else size
-    limit = next(most for batch, most in _STACKED_UP_TO if size <= batch)
-    if n_params > limit:
-        return f"{n_params} parameters at batches of {size} fill the CPU one client at a time"
+    if n_params > _STACKED_UP_TO:
+        return f"{n_params} parameters fill the CPU one client at a time"
     return None
 
 

@@ -49,9 +49,11 @@ def _enter(n_threads):
     global _holders, _before
     depth = getattr(_own, "depth", 0)
     with _lock:
+        # torch reads a thread's number lazily: unread, one set here could yet be replaced by another thread's
+        current = torch.get_num_threads()
         if _holders == 0:
-            _before = torch.get_num_threads()
-        outer = torch.get_num_threads() if depth else _before
+            _before = current
+        outer = current if depth else _before
         torch.set_num_threads(n_threads)
         _holders += 1
     _own.depth = depth + 1

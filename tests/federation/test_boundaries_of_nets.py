@@ -68,3 +68,22 @@ def test_the_default_net_is_for_tables():
     images = np.zeros((80, 2, 3, 3), dtype=np.float32)
     with pytest.raises(NetError, match=r"X has shape \(80, 2, 3, 3\).*Pass a net of your own"):
         FederatedClassifier().fit(images, CODES)
+
+
+def test_a_relabeler_is_checked_before_the_first_round():
+    seen = []
+    fed = FederatedClassifier(
+        clients=4, n_rounds=5, relabeler=FedReLaRelabeler(5), lr_schedule=lambda t: seen.append(t) or 1.0
+    )
+    with pytest.raises(
+        ValueError, match=r"'tau' parameter of FedReLaRelabeler must be a float.*Got 5 instead"
+    ):
+        fed.fit(X, CODES)
+    assert seen == []
+
+
+def test_read_only_weights_are_copied(recwarn):
+    weights = np.linspace(0.5, 1.5, 80)
+    weights.flags.writeable = False
+    FederatedClassifier(clients=4, n_rounds=1, random_state=0).fit(X, CODES, sample_weight=weights)
+    assert not [warning for warning in recwarn if "not writable" in str(warning.message)]

@@ -135,3 +135,11 @@ def test_errors(two_classes):
         FedReLaStepsDisplay.from_predictions(Q, y, ax=plt.figure().subplots())
     with pytest.raises(NotFittedError):
         FedReLaStepsDisplay.from_estimator(LogisticRegression(), Q, y)
+
+
+@pytest.mark.parametrize("kind", [object, "U4"])
+def test_labels_of_any_kind_have_names(two_classes, kind):
+    Q, y = two_classes
+    display = FedReLaStepsDisplay.from_predictions(Q, np.array(["good", "zero"])[y].astype(kind))
+    assert display.target == "zero"
+    plt.close(display.figure_)

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fedrela_sk import _tree
 from fedrela_sk.algorithms import Algorithm, FedAvg
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
-from fedrela_sk.training import LoopEngine, NotStackable, StackedEngine
+from fedrela_sk.training import LoopEngine, NotStackable, StackedEngine, _cohort_run
 from tests.training import nets
 
 RAGGED = (1, 2, 33, 70, 400, 31, 32, 65, 5)
@@ -385,3 +385,31 @@ def test_what_cannot_be_stacked_is_refused_with_the_reason(module, params, reaso
     data, _ = nets.make_job((5, 6))
     with pytest.raises(NotStackable, match=reason):
         StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
+
+
+def test_layouts_of_batches_are_kept_up_to_a_number(monkeypatch):
+    monkeypatch.setattr(_cohort_run, "KEPT_PLANS", 2)
+    net = nets.make_net(nets.Dense, iterator_train__shuffle=False)
+    data, clients = nets.make_job((5, 6, 7))
+    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
+    tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
+    for task in (*tasks, tasks[0]):
+        list(engine.train(0, [task], {}))
+        assert len(engine.plans) <= 2
+    assert set(engine.plans) == {(7,), (5,)}
+
+
+def test_parameters_without_a_gradient_and_momentum_agree_with_the_loop():
+    class Spare(nn.Module):
+        """Its second layer takes no part."""
+
+        def __init__(self):
+            super().__init__()
+            self.last, self.spare = (nn.Linear(nets.N_FEATURES, nets.N_CLASSES) for _ in range(2))
+
+        def forward(self, x):
+            return self.last(x)
+
+    for params in ({}, {"optimizer__momentum": 0.9}):
+        loop, stacked, _ = both(Spare, (40, 33, 70), **params)
+        assert_close(loop, stacked, 1e-10)
