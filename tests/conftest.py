@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+# Small jobs on a busy machine wait for each other's OpenMP threads, many times longer than they compute.
+# Set before scikit-learn and torch are imported; a number set outside stays.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 @pytest.fixture(scope="session")
 def data_folder():
