@@ -277,7 +277,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self : object
         """
         self._refuse_what_is_not_there(resume)
-        if isinstance(self.relabeler, BaseEstimator):
+        if hasattr(self.relabeler, "_parameter_constraints"):
             self.relabeler._validate_params()  # now, not after most rounds
         given = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}  # for callbacks
         X, y = validate_data(self, X, y, allow_nd=True, dtype="numeric", ensure_all_finite=False)
