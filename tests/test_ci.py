@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,3 +63,15 @@ def test_too_many_excluded_lines(reports):
 
 def test_the_script_can_be_run():
     assert os.access(CI / "run", os.X_OK)
+
+
+@pytest.mark.parametrize(("lines", "status", "said"), [(99, 0, ""), (94, 1, "coverage is below 95.0 %\n")])
+def test_the_judges_exit_status(reports, tmp_path, lines, status, said):
+    reports(lines=lines)
+    judged = subprocess.run(
+        [sys.executable, CI / "check_reports.py", tmp_path / "junit.xml", tmp_path / "coverage.json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (judged.returncode, judged.stderr) == (status, said)
