@@ -1,0 +1,381 @@
+"""The classifier head: which layer it is, what enters it, and another one in its place."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from skorch import NeuralNetClassifier
+from torch import nn
+from torch.func import functional_call, grad, stack_module_state, vmap
+
+from fedrela_sk import FederatedClassifier
+from fedrela_sk.exceptions import NetError
+from fedrela_sk.nets import MLP, MultiHead, find_head, forward_with_features, linear_head, swap_head
+from fedrela_sk.training._stackable import stacked_forward
+
+X = torch.arange(10.0).reshape(2, 5) / 10
+
+
+class Branches(nn.Module):
+    """Two layers of three outputs, the head first; `after` makes the output from theirs."""
+
+    def __init__(self, after=lambda head, other: head):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.5))
+        self.head, self.other = nn.Linear(4, 3), nn.Linear(4, 3)
+        self.after = after
+
+    def forward(self, x):
+        h = self.body(x)
+        return self.after(self.head(h), self.other(h))
+
+
+class Unused(Branches):
+    """The second layer never runs, and a softmax follows the first."""
+
+    def forward(self, x):
+        return torch.softmax(self.head(self.body(x)), dim=1)
+
+
+class Pair(Branches):
+    """Returns its features beside its output."""
+
+    def forward(self, x):
+        h = self.body(x)
+        return self.head(h), self.other(h)
+
+
+# --- finding ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "n_classes", "name"),
+    [
+        (nn.Linear(5, 3), 3, ""),
+        (MLP(5, 3), 3, "4"),
+        (MLP(5, 3, hidden=(3, 3)), 3, "4"),
+        (nn.Sequential(nn.Sequential(nn.Linear(5, 3)), nn.Linear(3, 2)), 3, "0.0"),
+        (nn.Sequential(nn.Linear(5, 4), nn.ReLU(), MultiHead(nn.Linear(4, 3), last=nn.Linear(4, 3))), 3, "2"),
+        (MultiHead(nn.Linear(5, 3), last=nn.Linear(5, 3)), 3, ""),
+        (Branches(), 3, "other"),  # the rule without an example: the last
+    ],
+    ids=["itself", "mlp", "narrow", "nested", "multi", "multi-itself", "branches"],
+)
+def test_the_last_linear_layer_of_the_right_width_is_the_head(module, n_classes, name):
+    assert find_head(module, n_classes) == name
+
+
+def test_a_name_decides():
+    assert find_head(Branches(), 3, head="head") == "head"
+    assert find_head(Branches(), 4, head="body.0") == "body.0"
+    assert find_head(nn.Linear(5, 3), 3, head="") == ""
+    assert find_head(nn.Sequential(MultiHead(nn.Linear(5, 3))), 3, head="0") == "0"
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        (MLP(5, 3, hidden=(3,)), "2"),
+        (nn.Sequential(nn.Linear(5, 3), nn.Linear(3, 3), nn.Identity()), "1"),
+        (Branches(), "head"),
+        (Branches(lambda head, other: other), "other"),
+        (Pair(), "head"),
+        (Unused(), "head"),
+        (nn.Sequential(nn.Linear(5, 3), nn.Softmax(dim=1)), "0"),
+    ],
+    ids=["hidden", "identity", "first", "last", "tuple", "softmax", "one"],
+)
+def test_with_an_example_the_layer_that_gives_the_output_is_the_head(module, name):
+    assert find_head(module, 3, X=X) == name
+
+
+def test_looking_leaves_no_trace():
+    module = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3), nn.Dropout(0.5), nn.Linear(3, 3)).train()
+    module[2].eval()
+    before = copy.deepcopy(module.state_dict())
+    assert find_head(module, 3, X=X) == "3"
+    assert [part.training for part in module.modules()] == [True, True, True, False, True]
+    assert all(torch.equal(before[name], tensor) for name, tensor in module.state_dict().items())
+    assert not any(part._forward_hooks for part in module.modules())
+
+
+def test_looking_leaves_no_trace_after_an_error():
+    module = Branches(lambda head, other: head @ other)
+    with pytest.raises(RuntimeError, match="shapes"):
+        find_head(module, 3, X=X)
+    assert module.body[1].training
+    assert not any(part._forward_hooks for part in module.modules())
+
+
+def test_heads_that_cannot_be_told_apart():
+    expected = r"Any of 2 .* \('head', 'other'\), and none of them .* with head=\"name\""
+    with pytest.raises(NetError, match=expected):
+        find_head(Branches(torch.add), 3, X=X)
+
+
+def test_no_layer_of_the_right_width():
+    expected = (
+        r"no linear layer with n_classes=7 .* '0' \(5 -> 64\), '2' \(64 -> 32\), '4' \(32 -> 3\)\. "
+        r"Let it end in nn.Linear\(..., 7\), .* head=\"name\""
+    )
+    with pytest.raises(NetError, match=expected):
+        find_head(MLP(5, 3), 7)
+    with pytest.raises(NetError, match="its linear layers are none"):
+        find_head(nn.Conv2d(1, 3, 3), 3)
+
+
+@pytest.mark.parametrize(
+    ("head", "got"),
+    [("5", "is no layer"), ("0", "has 64 outputs"), ("1", "is of kind ReLU"), ("", "is of kind MLP")],
+)
+def test_a_name_that_cannot_be(head, got):
+    with pytest.raises(NetError, match=rf"head='{head}' {got}.* n_classes=3 .* '4' \(32 -> 3\)"):
+        find_head(MLP(5, 3), 3, head=head)
+
+
+# --- swapping -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["2", "0.0"])
+def test_a_swap_changes_one_layer_in_place(name):
+    module = nn.Sequential(nn.Sequential(nn.Linear(5, 4)), nn.ReLU(), nn.Linear(4, 3))
+    others = {key: part for key, part in module.named_modules() if key != name}
+    new = copy.deepcopy(module.get_submodule(name))
+    assert swap_head(module, name, new) is module
+    assert module.get_submodule(name) is new
+    assert {key: part for key, part in module.named_modules() if key != name} == others
+    assert list(dict(module.named_modules())) == ["", "0", "0.0", "1", "2"]
+
+
+def test_a_module_that_is_its_head_becomes_the_new_one():
+    old, new = nn.Linear(5, 3), nn.Linear(5, 3)
+    assert swap_head(old, "", new) is new
+
+
+def test_a_swap_reaches_every_name_of_a_layer():
+    module = Branches(torch.add)
+    module.other = module.head
+    new = nn.Linear(4, 3)
+    swap_head(module, "head", new)
+    assert module.head is new
+    assert module.other is new
+
+
+@pytest.mark.parametrize("name", ["", "2"])
+@pytest.mark.parametrize("training", [True, False])
+def test_the_new_layer_is_in_the_mode_of_the_old_one(name, training):
+    module = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3)).train(training)
+    new = nn.Linear(4, 3).train(not training)
+    swap_head(module, name, new)
+    assert new.training == training
+
+
+def test_the_old_layer_may_go_into_the_new_one():
+    module = MLP(5, 3, hidden=(4,))
+    before = module(X)
+    swap_head(module, "2", MultiHead(module[2], personal=nn.Linear(4, 3)))
+    assert torch.equal(module(X), before)
+    assert find_head(module, 3) == "2"
+    swap_head(module, "2", nn.Linear(4, 3))
+    assert type(module[2]) is nn.Linear
+
+
+def test_swapping_what_is_not_there():
+    with pytest.raises(NetError, match=r"no layer 'head'; .* '2' \(4 -> 3\)\. Take the name from find_head"):
+        swap_head(MLP(5, 3, hidden=(4,)), "head", nn.Linear(4, 3))
+
+
+# --- several heads ------------------------------------------------------------------------------------------
+
+
+def test_the_main_head_alone_makes_the_output():
+    main, personal = nn.Linear(4, 3), nn.Linear(4, 2)
+    head = MultiHead(main, personal=personal)
+    h = torch.ones(2, 4)
+    assert torch.equal(head(h), main(h))
+    assert (head.in_features, head.out_features) == (4, 3)
+    assert head.personal is personal
+    assert list(head.state_dict()) == ["main.weight", "main.bias", "personal.weight", "personal.bias"]
+
+
+def test_an_extra_head_cannot_take_a_name_in_use():
+    with pytest.raises(KeyError, match="in_features"):
+        MultiHead(nn.Linear(4, 3), in_features=nn.Linear(4, 3))
+
+
+# --- features -----------------------------------------------------------------------------------------------
+
+
+def hooks_of(module):
+    return sum(
+        len(part._forward_pre_hooks) + len(part._forward_pre_hooks_with_kwargs) for part in module.modules()
+    )
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_features_are_what_enters_the_head(swapped):
+    module = MLP(5, 3, hidden=(4,))
+    if swapped:
+        swap_head(module, "2", MultiHead(module[2], personal=nn.Linear(4, 3)))
+    features, output = forward_with_features(module, "2", module, X)
+    assert torch.equal(features, module[1](module[0](X)))
+    assert torch.equal(output, module(X))
+    assert hooks_of(module) == 0
+
+
+def test_a_module_that_is_its_head_has_its_input_as_features():
+    module = nn.Linear(5, 3)
+    features, output = forward_with_features(module, "", module, X)
+    assert features is X
+    assert torch.equal(output, module(X))
+
+
+def test_an_input_given_by_keyword_is_caught_too():
+    module = Branches()
+    features, _ = forward_with_features(module, "head", lambda h: module.head(input=h), X[:, :4])
+    assert torch.equal(features, X[:, :4])
+
+
+def test_the_whole_output_comes_back():
+    module = Pair().eval()
+    features, (first, second) = forward_with_features(module, "head", module, X)
+    assert torch.equal(first, module.head(features))
+    assert torch.equal(second, module.other(features))
+
+
+def test_features_carry_gradients():
+    module = MLP(5, 3, hidden=(4,))
+    features, output = forward_with_features(module, "2", module, X)
+    (features.sum() + output.sum()).backward()
+    with_features = module[0].bias.grad.clone()
+    module.zero_grad()
+    module(X).sum().backward()
+    active = (module[0](X) > 0).sum(0)  # what the sum of the features adds
+    torch.testing.assert_close(with_features, module[0].bias.grad + active)
+
+
+def moved(module, factor):
+    return {name: factor * tensor.detach() for name, tensor in module.named_parameters()}
+
+
+def test_features_under_functional_call():
+    module = MLP(5, 3, hidden=(4,))
+    tensors = moved(module, 2.0)
+    features, output = forward_with_features(module, "2", lambda x: functional_call(module, tensors, (x,)), X)
+    torch.testing.assert_close(features, 2 * module[1](module[0](X)))
+    torch.testing.assert_close(output, functional_call(module, tensors, (X,)))
+    assert hooks_of(module) == 0
+
+
+@pytest.mark.parametrize("transform", [lambda loss: loss, grad], ids=["loss", "grad"])
+def test_features_under_vmap_are_each_clients_own(transform):
+    clients = [MLP(5, 3, hidden=(4,)) for _ in range(3)]
+    params, _ = stack_module_state(clients)
+    params = {name: tensor.detach() for name, tensor in params.items()}
+    rows = torch.randn(3, 6, 5, generator=torch.Generator().manual_seed(0))
+    module = MLP(5, 3, hidden=(4,))
+
+    def loss(tensors, x):
+        features, output = forward_with_features(
+            module, "2", lambda x: functional_call(module, tensors, (x,)), x
+        )
+        return (features**2).sum() + output.exp().sum()
+
+    stacked = vmap(transform(loss))(params, rows)
+    for i, client in enumerate(clients):
+        features = client[1](client[0](rows[i]))
+        alone = (features**2).sum() + client[2](features).exp().sum()
+        if transform is grad:
+            alone.backward()
+            for name, tensor in client.named_parameters():
+                torch.testing.assert_close(stacked[name][i], tensor.grad)
+        else:
+            torch.testing.assert_close(stacked[i], alone.detach())
+    assert hooks_of(module) == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "times"),
+    [(lambda module: lambda x: x, 0), (lambda module: lambda x: (module(x), module(x)), 2)],
+)
+def test_a_head_must_run_once(call, times):
+    module = MLP(5, 3)
+    with pytest.raises(NetError, match=rf"head '4' ran {times} times .* head=\"name\""):
+        forward_with_features(module, "4", call(module), X)
+    assert hooks_of(module) == 0
+
+
+def test_the_hook_goes_when_the_pass_fails():
+    module = MLP(5, 3)
+    with pytest.raises(RuntimeError, match="shapes"):
+        forward_with_features(module, "4", module, X[:, :4])
+    assert hooks_of(module) == 0
+
+
+def test_features_of_a_layer_that_is_not_there():
+    with pytest.raises(NetError, match="no layer 'fc'"):
+        forward_with_features(MLP(5, 3), "fc", lambda x: x, X)
+
+
+# --- new layers ---------------------------------------------------------------------------------------------
+
+
+def test_a_new_layer_draws_from_its_own_generator_by_the_law_of_linear_layers():
+    torch.manual_seed(5)
+    usual = nn.Linear(16, 400)
+    state = torch.get_rng_state()
+    layer = linear_head(16, 400, torch.Generator().manual_seed(5))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert type(layer) is nn.Linear
+    torch.testing.assert_close(layer.weight, usual.weight)  # torch draws the weights first
+    assert layer.weight.abs().max() <= 0.25
+    assert 0.24 < layer.bias.abs().max() <= 0.25
+
+
+def test_a_new_layer_may_start_from_zeros_without_a_draw():
+    state = torch.get_rng_state()
+    layer = linear_head(4, 3, zero=True, dtype=torch.float64)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert layer.weight.tolist() == [[0.0] * 4] * 3
+    assert layer.bias.tolist() == [0.0] * 3
+    assert layer.weight.dtype == torch.float64
+
+
+def test_a_new_layer_without_bias():
+    assert linear_head(4, 3, bias=False).bias is None
+
+
+# --- in the stacked engine ----------------------------------------------------------------------------------
+
+
+class Personal(nn.Sequential):
+    """A net whose head was swapped for one with an extra that the loss does not use."""
+
+    def __init__(self):
+        super().__init__(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))
+        swap_head(self, find_head(self, 2), MultiHead(self[2], personal=nn.Linear(6, 2)))
+
+
+def net_of(module):
+    return NeuralNetClassifier(module, criterion=nn.CrossEntropyLoss, lr=0.2, batch_size=8, max_epochs=1)
+
+
+def fitted(module, engine):
+    rows = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+    y = (rows[:, 0] + rows[:, 1] > 0).astype(int)
+    fed = FederatedClassifier(net_of(module), clients=3, n_rounds=3, engine=engine, random_state=0).fit(
+        rows, y
+    )
+    return fed.net_.module_, fed.predict_proba(rows)
+
+
+def test_a_swapped_head_needs_no_vmap():
+    assert stacked_forward(net_of(Personal).initialize(), torch.randn(6, 4))[1] == "direct"
+
+
+def test_a_swapped_head_trains_stacked_as_in_the_loop():
+    module, posteriors = fitted(Personal, "stacked")
+    assert isinstance(module[2], MultiHead)
+    assert list(module.state_dict())[-2:] == ["2.personal.weight", "2.personal.bias"]
+    np.testing.assert_allclose(posteriors, fitted(Personal, "loop")[1], atol=1e-5)
