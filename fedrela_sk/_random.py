@@ -11,6 +11,8 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import check_random_state
 
+from fedrela_sk._philox import philox_keys, philox_words
+
 
 class Purpose(IntEnum):
     """What a stream is for. Numbers are part of every result: append, never renumber."""
@@ -26,6 +28,10 @@ class Purpose(IntEnum):
     LOCAL_DATA = 9  # samplers run on a client's own rows
     FOLDS = 10  # folds for out-of-fold posteriors
     DATA = 11  # simulated data
+    METHOD = 12  # a method's own draws at a client
+    SERVER = 13  # a method's own draws at the server
+    REPORT = 14  # a method's draws where a client is asked before training
+    SELECTION = 15  # which updates a participation scheme keeps once it knows them
 
 
 def seed_from(random_state):
@@ -67,10 +73,13 @@ def client_code(key):
 
 def bit_generator(seed, purpose, round=0, client=0):
     """The Philox bit generator of one stream; `client` is an integer, see `client_code`."""
-    entropy = [int(seed), int(Purpose(purpose)), int(round), int(client)]
-    # each number is spelt as a fixed count of 32-bit words, so no two streams share their entropy
-    words = [(number >> shift) & 0xFFFFFFFF for number in entropy for shift in (0, 32)]
-    return np.random.Philox(np.random.SeedSequence(words))
+    return np.random.Philox(np.random.SeedSequence(_entropy(seed, purpose, round, client)))
+
+
+def _entropy(seed, purpose, round, client):
+    """Each number spelt as a fixed count of 32-bit words, so that no two streams share their entropy."""
+    numbers = [int(seed), int(Purpose(purpose)), int(round), int(client)]
+    return [(number >> shift) & 0xFFFFFFFF for number in numbers for shift in (0, 32)]
 
 
 def numpy_stream(seed, purpose, round=0, client=0):
@@ -91,3 +100,46 @@ def uniforms(seed, purpose, shape, round=0, client=0):
     u : ndarray of shape `shape`, float64
     """
     return numpy_stream(seed, purpose, round, client).random(shape)
+
+
+def stream_keys(seed, purpose, round, clients):
+    """Keys of the streams of many clients at once, for `uniforms_at` and `integer_seeds`.
+
+    Parameters
+    ----------
+    seed, purpose, round
+        As everywhere here.
+    clients : sequence of int
+        See `client_code`.
+
+    Returns
+    -------
+    keys : ndarray of shape (n_clients, 2), uint64
+    """
+    words = np.empty((len(clients), 8), dtype=np.uint32)
+    words[:, :6] = _entropy(seed, purpose, round, 0)[:6]
+    codes = np.array(clients, dtype=np.uint64)
+    words[:, 6], words[:, 7] = codes & np.uint64(0xFFFFFFFF), codes >> np.uint64(32)
+    return philox_keys(words)
+
+
+def uniforms_at(keys, positions):
+    """Entries of `uniforms` without the others: the same bits as if all had been drawn.
+
+    Parameters
+    ----------
+    keys : ndarray of shape (n, 2), uint64
+        Of every entry's stream, rows of `stream_keys`.
+    positions : ndarray of shape (n,), int >= 0
+        Position of every entry in its stream's `uniforms`, counted in C order; in any order, repeated or not.
+
+    Returns
+    -------
+    u : ndarray of shape (n,), float64
+    """
+    return (philox_words(keys, positions) >> np.uint64(11)) * 2.0**-53
+
+
+def integer_seeds(keys):
+    """`integer_seed` of many streams, ndarray of shape (n,), uint64, from rows of `stream_keys`."""
+    return philox_words(keys, np.zeros(len(keys), dtype=np.uint64)) >> np.uint64(1)

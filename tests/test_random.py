@@ -10,9 +10,12 @@ from fedrela_sk._random import (
     bit_generator,
     client_code,
     integer_seed,
+    integer_seeds,
     numpy_stream,
     seed_from,
+    stream_keys,
     uniforms,
+    uniforms_at,
 )
 
 
@@ -59,6 +62,25 @@ def test_uniforms_are_filled_row_by_row():
     assert u.dtype == np.float64
     np.testing.assert_array_equal(u[:2], uniforms(3, Purpose.RELABEL, (2, 4), round=2, client=9))
     np.testing.assert_array_equal(u.ravel(), numpy_stream(3, Purpose.RELABEL, 2, 9).random(20))
+
+
+@pytest.mark.parametrize(("seed", "round"), [(0, 0), (3, 2), (2**31 - 1, 500), (2**40 + 1, 2**33)])
+def test_entries_are_what_they_are_among_all(seed, round):
+    clients = [0, 1, 2**32, 2**63, 2**64 - 1, client_code("ca")]
+    keys = stream_keys(seed, Purpose.RELABEL, round, clients)
+    every = np.array([uniforms(seed, Purpose.RELABEL, (9, 7), round, client) for client in clients])
+    owner = np.array([5, 0, 0, 3, 1, 4, 2, 5, 5])
+    row = np.array([8, 0, 0, 7, 2, 3, 8, 8, 0])
+    column = np.array([6, 0, 0, 1, 5, 2, 6, 5, 6])  # unordered, one of them twice
+    np.testing.assert_array_equal(uniforms_at(keys[owner], row * 7 + column), every[owner, row, column])
+    assert uniforms_at(keys[:0], np.empty(0, dtype=int)).shape == (0,)
+
+
+def test_integer_seeds_are_those_of_single_streams():
+    clients = [0, 1, 2**64 - 1, client_code("ca")]
+    expected = [integer_seed(9, Purpose.RELABEL, 4, client) for client in clients]
+    assert integer_seeds(stream_keys(9, Purpose.RELABEL, 4, clients)).tolist() == expected
+    assert stream_keys(9, Purpose.RELABEL, 4, []).shape == (0, 2)
 
 
 def test_uniforms_are_uniform_within_and_across_streams():
