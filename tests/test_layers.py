@@ -14,8 +14,8 @@ ROOT = Path(fedrela_sk.__file__).parent
 # From top to bottom; `_main` holds the parts of `__main__` and is below all others.
 ORDER = [
     "_version", "exceptions", "_sklearn", "_checks", "_philox", "_random", "_tree", "_update", "datasets",
-    "imbalance", "splitters", "nets", "losses", "relabel", "aggregation", "algorithms", "training", "metrics",
-    "report", "federation", "plots", "flower", "_main",
+    "imbalance", "splitters", "nets", "losses", "relabel", "aggregation", "participation", "algorithms", "training",
+    "metrics", "report", "federation", "plots", "flower", "_main",
 ]  # fmt: skip
 FREE = {"__init__", "__main__"}
 FILES = sorted(ROOT.rglob("*.py"))
@@ -69,7 +69,9 @@ def test_a_room_imports_only_from_rooms_above_it(path):
         )
 
 
-@pytest.mark.parametrize("room", ["", ".relabel", ".splitters", ".imbalance", ".metrics", ".datasets"])
+@pytest.mark.parametrize(
+    "room", ["", ".relabel", ".splitters", ".imbalance", ".metrics", ".datasets", ".participation"]
+)
 def test_what_works_without_nets_does_not_load_them(room):
     """Nor does it need what is optional: pandas, matplotlib and rich cannot be imported here."""
     code = (
