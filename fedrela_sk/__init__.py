@@ -29,6 +29,7 @@ _ROOMS = (
     "imbalance",
     "metrics",
     "nets",
+    "participation",
     "plots",
     "relabel",
     "report",
