@@ -27,6 +27,7 @@ _ROOMS = (
     "exceptions",
     "federation",
     "imbalance",
+    "losses",
     "metrics",
     "nets",
     "participation",

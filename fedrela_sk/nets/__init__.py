@@ -1,12 +1,14 @@
 """Torch modules to wrap in skorch; finding and swapping a classifier head."""
 
 from fedrela_sk.nets._augmentation import Augmentation
+from fedrela_sk.nets._cosine import CosineLinear
 from fedrela_sk.nets._head import MultiHead, find_head, forward_with_features, linear_head, swap_head
 from fedrela_sk.nets._mlp import MLP
 
 __all__ = [
     "MLP",
     "Augmentation",
+    "CosineLinear",
     "MultiHead",
     "find_head",
     "forward_with_features",
