@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedrela_sk.relabel._groups import group_lowest_and_range, group_mean_and_std, group_zero_and_one
 from fedrela_sk.relabel._zscore import mean_and_std
 
 
@@ -20,6 +21,8 @@ class Normalization:
     ----------
     statistics : callable (values, weights, ddof, min_scale) -> (centre, scale)
         Of the rows of one class, per column. A scale of 0 says that z is 0 for every row.
+    of_groups : callable (values, groups, ddof, min_scale) -> (centre, scale)
+        The same of one column, per group of rows.
     strength : callable (z, t) -> ndarray in [0, 1]
         rho before the gain in rarity, for values above their threshold; increasing in z.
     rising : callable (z, t) -> ndarray in [0, 1]
@@ -31,6 +34,7 @@ class Normalization:
     """
 
     statistics: Callable
+    of_groups: Callable
     strength: Callable
     rising: Callable
     unit: bool = False
@@ -84,7 +88,11 @@ def probability(z, t):
 
 # "zscore_tanh": the paper. "minmax": our reading of its Table 4. "none": its Table 12, "without z-score".
 NORMALIZATIONS = {
-    "zscore_tanh": Normalization(mean_and_std, strength=excess, rising=rising_excess),
-    "minmax": Normalization(lowest_and_range, strength=share, rising=share, unit=True),
-    "none": Normalization(zero_and_one, strength=probability, rising=probability, thresholded=False),
+    "zscore_tanh": Normalization(mean_and_std, group_mean_and_std, strength=excess, rising=rising_excess),
+    "minmax": Normalization(
+        lowest_and_range, group_lowest_and_range, strength=share, rising=share, unit=True
+    ),
+    "none": Normalization(
+        zero_and_one, group_zero_and_one, strength=probability, rising=probability, thresholded=False
+    ),
 }

@@ -48,21 +48,20 @@ def prior_weights(counts):
 
     Parameters
     ----------
-    counts : ndarray of shape (n_classes,)
-        Local counts, or sums of weights, over all classes.
+    counts : ndarray of shape (..., n_classes)
+        Local counts, or sums of weights, over all classes; one client per line.
 
     Returns
     -------
-    v : ndarray of shape (n_classes,), float64, in [0, 1]
+    v : ndarray of shape (..., n_classes), float64, in [0, 1]
 
     References
     ----------
     FedReLa (arXiv 2606.26037), prior weights of section 3.1.
     """
-    low, high = counts.min(), counts.max()
-    if high - low <= EQUAL_COUNTS * high:
-        return np.ones(len(counts))
-    return 1.0 - (counts - low) / (high - low)
+    low, high = counts.min(axis=-1, keepdims=True), counts.max(axis=-1, keepdims=True)
+    equal = high - low <= EQUAL_COUNTS * high
+    return np.where(equal, 1.0, 1.0 - (counts - low) / np.where(equal, 1.0, high - low))
 
 
 def rarity_gains(v):

@@ -260,13 +260,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
             threshold=self.threshold,
             weights=weights,
         )
-        self.class_count_ = statistics.class_count
-        self.prior_weight_ = statistics.prior_weight
-        self.mean_ = statistics.mean
-        self.scale_ = statistics.scale
-        self.threshold_ = statistics.threshold
-        self._report = None
-        return self
+        return self._learn(statistics)
 
     def transform(self, Q):
         """Posteriors of the label a row would have after relabelling: ``sum_l q_l T_l[j]``.
@@ -409,6 +403,15 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
 
     def _posteriors(self, values):
         return values if self.input == "posterior" or self._compares_softmax() else softmax(values, axis=1)
+
+    def _learn(self, statistics):
+        self.class_count_ = statistics.class_count
+        self.prior_weight_ = statistics.prior_weight
+        self.mean_ = statistics.mean
+        self.scale_ = statistics.scale
+        self.threshold_ = statistics.threshold
+        self._report = None
+        return self
 
     def _statistics(self):
         return Statistics(

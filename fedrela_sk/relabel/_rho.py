@@ -15,6 +15,41 @@ BLOCK = 2**18
 
 
 @dataclass(frozen=True)
+class Yardsticks:
+    """What a value is held against, given the group of its row (row) and its column.
+
+    A group is a class of one client, or a class of one among many clients.
+
+    Attributes
+    ----------
+    mean, scale, gain, threshold : ndarray of shape (n_groups, n_columns)
+        `gain` is the gain in rarity from the group's class to the column's.
+    normalization : Normalization
+    """
+
+    mean: np.ndarray
+    scale: np.ndarray
+    gain: np.ndarray
+    threshold: np.ndarray
+    normalization: Normalization
+
+    @cached_property
+    def floor(self):
+        """Values at or below this cannot exceed the threshold, ndarray of shape (n_groups, n_columns).
+
+        The threshold in the units of the values, less a few units in the last place; +inf where rho is 0 for
+        every value. It saves the z-scores of all but a few values.
+        """
+        finite = self.threshold < np.inf
+        t = np.where(finite, self.threshold, 0.0)
+        reach = self.scale * t
+        slack = 16 * np.finfo(float).eps * (np.abs(self.mean) + np.abs(reach))
+        floor = np.nextafter(self.mean + reach - slack, -np.inf)
+        floor = np.where(self.scale > 0, floor, np.where(t < 0, -np.inf, np.inf))
+        return np.where((self.gain > 0) & finite, floor, np.inf)
+
+
+@dataclass(frozen=True)
 class Statistics:
     """What a client keeps of its rows: enough to give rho for any row.
 
@@ -39,19 +74,15 @@ class Statistics:
         return rarity_gains(self.prior_weight)
 
     @cached_property
-    def floor(self):
-        """Values at or below this cannot exceed the threshold, ndarray of shape (n_classes, n_classes).
+    def yardsticks(self):
+        """`Yardsticks` with one group per class."""
+        threshold = np.broadcast_to(self.threshold, self.mean.shape)
+        return Yardsticks(self.mean, self.scale, self.gain, threshold, self.normalization)
 
-        The threshold in the units of the values, less a few units in the last place; +inf where rho is 0 for
-        every value. It saves the z-scores of all but a few values.
-        """
-        finite = self.threshold < np.inf
-        t = np.where(finite, self.threshold, 0.0)
-        reach = self.scale * t
-        slack = 16 * np.finfo(float).eps * (np.abs(self.mean) + np.abs(reach))
-        floor = np.nextafter(self.mean + reach - slack, -np.inf)
-        floor = np.where(self.scale > 0, floor, np.where(t < 0, -np.inf, np.inf))
-        return np.where((self.gain > 0) & finite, floor, np.inf)
+    @property
+    def floor(self):
+        """That of the yardsticks, ndarray of shape (n_classes, n_classes)."""
+        return self.yardsticks.floor
 
 
 @dataclass(frozen=True)
@@ -141,10 +172,26 @@ def candidates(values, codes, statistics):
     -------
     found : Candidates
     """
+    return candidates_of_groups(values, codes, statistics.yardsticks)
+
+
+def candidates_of_groups(values, groups, yardsticks):
+    """Targets of every row, given its group.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_classes), float64
+    groups : ndarray of shape (n_rows,), int
+    yardsticks : Yardsticks
+
+    Returns
+    -------
+    found : Candidates
+    """
     step = max(1, BLOCK // values.shape[1])
     parts = []
     for start in range(0, len(values), step):
-        found = _candidates(values[start : start + step], codes[start : start + step], statistics)
+        found = _candidates(values[start : start + step], groups[start : start + step], yardsticks)
         parts.append((found.row + start, found.column, found.z, found.rho))
     return Candidates(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
@@ -163,18 +210,18 @@ def candidates_of_label(values, label, statistics):
     -------
     found : Candidates
     """
-    return _candidates(values, label, statistics)
+    return _candidates(values, label, statistics.yardsticks)
 
 
-def _candidates(values, codes, statistics):
-    """The same, `codes` being one label for all rows or one for each; memory is that of a few `values`."""
-    row, column = np.divmod(np.flatnonzero(values > statistics.floor[codes]), values.shape[1])
-    label = codes if np.isscalar(codes) else codes[row]
-    rule, t = statistics.normalization, statistics.threshold[column]
+def _candidates(values, groups, yardsticks):
+    """The same, `groups` being one for all rows or one for each; memory is that of a few `values`."""
+    row, column = np.divmod(np.flatnonzero(values > yardsticks.floor[groups]), values.shape[1])
+    group = groups if np.isscalar(groups) else groups[row]
+    rule, t = yardsticks.normalization, yardsticks.threshold[group, column]
     z = standardize(
-        values[row, column], statistics.mean[label, column], statistics.scale[label, column], rule.unit
+        values[row, column], yardsticks.mean[group, column], yardsticks.scale[group, column], rule.unit
     )
     rho = np.zeros(len(z))
     above = z > t
-    rho[above] = rule.strength(z[above], t[above]) * statistics.gain[label, column][above]
+    rho[above] = rule.strength(z[above], t[above]) * yardsticks.gain[group, column][above]
     return Candidates(row, column, z, rho)[rho > 0]

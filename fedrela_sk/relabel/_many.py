@@ -1,0 +1,208 @@
+"""Many clients relabelled in one pass over all their rows: what each client's own relabeler would do.
+
+No client sees another's rows: a client's statistics, thresholds and new labels are, to the bit, the same whatever
+other clients are in the pass and in whatever order.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from sklearn.base import clone
+
+from fedrela_sk._checks import check_classes, label_dtype
+from fedrela_sk.relabel._draw import TARGETS
+from fedrela_sk.relabel._groups import Groups
+from fedrela_sk.relabel._limits import limit_changes
+from fedrela_sk.relabel._many_clients import ManyClients
+from fedrela_sk.relabel._normalization import NORMALIZATIONS
+from fedrela_sk.relabel._priors import prior_weights
+from fedrela_sk.relabel._report import RelabelReport
+from fedrela_sk.relabel._rho import Candidates, Statistics, Yardsticks, candidates_of_groups
+from fedrela_sk.relabel._threshold import THRESHOLDS
+from fedrela_sk.relabel._zscore import standardize
+
+
+def relabel_many(relabeler, Q, y, codes, sizes, uniforms, random_states, weights=None):
+    """``fit(Q, y, sample_weight)`` and ``relabel(Q, y, uniforms)`` of many clients.
+
+    Parameters
+    ----------
+    relabeler : FedReLaRelabeler
+        With its `classes`. It is left as it is.
+    Q : ndarray of shape (n_rows, n_classes)
+        Posteriors or scores, one client after the other.
+    y : ndarray of shape (n_rows,)
+        Labels.
+    codes : ndarray of shape (n_rows,), int
+        Their positions in the relabeler's classes.
+    sizes : ndarray of shape (n_clients,), int >= 1
+        Rows of every client.
+    uniforms : callable (row, column) -> ndarray
+        Uniform draws in [0, 1) of given entries of `Q`; asked once, for the entries with rho > 0.
+    random_states : sequence of int
+        What each client's relabeler gets as its `random_state`.
+    weights : ndarray of shape (n_rows,) or None
+        Sample weights, >= 0; every client has a positive one.
+
+    Returns
+    -------
+    new : ndarray of shape (n_rows,), int64
+        Positions of the new labels in the relabeler's classes.
+    relabelers : list of FedReLaRelabeler
+        One per client, as if it had been fitted and had relabelled by itself.
+
+    Raises
+    ------
+    ValueError
+        Where `fit` raises one; rows are counted over all clients.
+    """
+    pattern = clone(relabeler)
+    pattern._validate_params()
+    values = pattern._check_rows(Q, reset=True)
+    pattern.classes_ = check_classes(pattern.classes, values.shape[1])
+    client = np.repeat(np.arange(len(sizes)), sizes)
+    fitted = fit_many(
+        values,
+        codes,
+        client,
+        len(sizes),
+        tau=pattern.tau,
+        normalization=pattern.normalization,
+        ddof=pattern.ddof,
+        min_scale=pattern.min_scale,
+        threshold=pattern.threshold,
+        weights=weights,
+    )
+    found = candidates_of_groups(values, fitted.group, fitted.yardsticks)
+    taken = TARGETS[pattern.target](found, uniforms(found.row, found.column) < found.rho)
+    taken = taken[_within_limits(taken, codes, client, fitted.class_count.shape, pattern)]
+    new = codes.astype(np.int64)
+    new[taken.row] = taken.column
+    own = fitted.of_clients()
+    reports = _reports(pattern, values, y, taken, fitted.threshold[client[taken.row], taken.column], sizes)
+    relabelers = [_learned(pattern, *each) for each in zip(own, reports, random_states, strict=True)]
+    return new, relabelers
+
+
+@dataclass(frozen=True)
+class ManyStatistics:
+    """`Statistics` of many clients. A group is a class that a client has.
+
+    Attributes
+    ----------
+    class_count, prior_weight, threshold : ndarray of shape (n_clients, n_classes)
+    cell : ndarray of shape (n_groups,), int
+        Client times n_classes plus class of every group.
+    group : ndarray of shape (n_rows,), int
+        Of every row; n_groups for rows of weight 0 whose class has no other rows at this client.
+    yardsticks : Yardsticks
+        Of every group, and of those rows at last: they have no candidates.
+    """
+
+    class_count: np.ndarray
+    prior_weight: np.ndarray
+    threshold: np.ndarray
+    cell: np.ndarray
+    group: np.ndarray
+    yardsticks: Yardsticks
+
+    def of_clients(self):
+        """One `Statistics` per client."""
+        n_clients, n_classes = self.class_count.shape
+        shape = (n_clients, n_classes, n_classes)
+        mean, scale = np.full(shape, np.nan), np.zeros(shape)
+        mean.reshape(-1, n_classes)[self.cell] = self.yardsticks.mean[:-1]
+        scale.reshape(-1, n_classes)[self.cell] = self.yardsticks.scale[:-1]
+        rule = self.yardsticks.normalization
+        return [
+            Statistics(*each, rule)
+            for each in zip(self.class_count, self.prior_weight, mean, scale, self.threshold, strict=True)
+        ]
+
+
+def fit_many(
+    values, codes, client, n_clients, *, tau, normalization, ddof, min_scale, threshold, weights=None
+):
+    """Counts, prior weights, means, spreads and thresholds of many clients.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_classes), float64
+    codes, client : ndarray of shape (n_rows,), int
+        Class and client of every row; clients ascend.
+    n_clients : int
+    tau, normalization, ddof, min_scale, threshold
+        As in `FedReLaRelabeler`.
+    weights : ndarray of shape (n_rows,) or None
+        Repetitions, >= 0. Rows of weight 0 are left out.
+
+    Returns
+    -------
+    statistics : ManyStatistics
+    """
+    n_classes = values.shape[1]
+    rule = NORMALIZATIONS[normalization]
+    cell_of_row = client * n_classes + codes
+    counts = np.bincount(cell_of_row, weights, n_clients * n_classes).astype(np.float64)
+    cell = np.flatnonzero(counts)
+    number = np.full(len(counts), len(cell))
+    number[cell] = np.arange(len(cell))
+    group = number[cell_of_row]
+    counts = counts.reshape(n_clients, n_classes)
+    counted = slice(None) if weights is None else weights > 0
+    own_weights = None if weights is None else weights[counted]
+    groups = Groups(group[counted], len(cell), own_weights)
+    clients = ManyClients(np.bincount(client[counted], minlength=n_clients), own_weights)
+    mean = np.full((len(cell) + 1, n_classes), np.nan)
+    scale = np.zeros((len(cell) + 1, n_classes))
+    t = np.full((n_clients, n_classes), 0.0 if tau > 0 and not rule.thresholded else np.inf)
+    for column in range(n_classes):
+        own = np.ascontiguousarray(values[counted, column])
+        centre, spread = rule.of_groups(own, groups, ddof, min_scale)
+        mean[:-1, column], scale[:-1, column] = centre, spread
+        if tau > 0 and rule.thresholded:
+            z = standardize(own, centre[groups.of_row], spread[groups.of_row], rule.unit)
+            t[:, column] = THRESHOLDS[threshold](clients.of(z), tau)
+    v = prior_weights(counts)
+    owner, label = np.divmod(cell, n_classes)
+    gain, limit = np.zeros(mean.shape), np.full(mean.shape, np.inf)
+    gain[:-1] = np.maximum(v[owner] - v[owner, label][:, np.newaxis], 0.0)
+    limit[:-1] = t[owner]
+    return ManyStatistics(counts, v, t, cell, group, Yardsticks(mean, scale, gain, limit, rule))
+
+
+def _within_limits(drawn, codes, client, shape, relabeler):
+    """Which of the drawn changes are made: the limits of one client with (client, class) for its class."""
+    n_clients, n_classes = shape
+    cell = client * n_classes
+    ours = Candidates(drawn.row, cell[drawn.row] + drawn.column, drawn.z, drawn.rho)
+    return limit_changes(
+        ours, cell + codes, n_clients * n_classes, relabeler.min_remaining, relabeler.max_ratio
+    )
+
+
+def _reports(relabeler, values, y, taken, threshold, sizes):
+    """`RelabelReport` of every client, in turn."""
+    classes = relabeler.classes_
+    whole = (
+        y[taken.row],
+        classes[taken.column].astype(label_dtype(y, classes)),
+        relabeler._posteriors(values[taken.row])[np.arange(len(taken.row)), taken.column],
+        taken.z,
+        threshold,
+        taken.rho,
+    )
+    ends = np.cumsum(sizes)
+    bounds = np.searchsorted(taken.row, np.append(0, ends)).tolist()
+    for k, (start, stop) in enumerate(pairwise(bounds)):
+        part = slice(start, stop)
+        yield RelabelReport(taken.row[part] - (ends[k] - sizes[k]), *(numbers[part] for numbers in whole))
+
+
+def _learned(pattern, statistics, report, random_state):
+    """A fitted copy of a relabeler; its parameters are shared."""
+    own = object.__new__(type(pattern))
+    vars(own).update(vars(pattern), random_state=random_state)
+    own._learn(statistics)._report = report
+    return own

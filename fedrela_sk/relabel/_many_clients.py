@@ -1,0 +1,81 @@
+"""Order statistics of one column at many clients at once, for the rules of `_threshold`."""
+
+import numpy as np
+
+from fedrela_sk.relabel._threshold import ROUNDING
+
+
+class ManyClients:
+    """Rows of many clients, one client after the other.
+
+    Clients of about one size are sorted together, as lines of a block whose width is the next power of two:
+    a line's width depends on the client alone, and memory is at most twice that of the rows.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (n_clients,), int >= 1
+        Rows of every client.
+    weights : ndarray of shape (n_rows,) or None
+        Repetitions, positive.
+    """
+
+    def __init__(self, sizes, weights=None):
+        self.sizes = sizes
+        self.weights = None if weights is None else np.append(weights, 0.0)
+        starts = np.cumsum(sizes) - sizes
+        self.total = sizes.astype(np.float64)
+        if weights is not None:
+            self.total = np.bincount(np.repeat(np.arange(len(sizes)), sizes), weights)
+        # (clients, positions of their rows); a line's positions beyond its rows are that of the end
+        self._blocks = []
+        power = np.frexp(sizes - 1)[1]
+        for exponent in np.unique(power):
+            clients = np.flatnonzero(power == exponent)
+            place, size = np.arange(2**exponent), sizes[clients, np.newaxis]
+            rows = np.where(place < size, starts[clients, np.newaxis] + place, sizes.sum())
+            self._blocks.append((clients, rows))
+
+    def of(self, z):
+        """The rows with their values in a column, ndarray of shape (n_rows,), for a rule of `THRESHOLDS`."""
+        return _Column(self, z)
+
+    def pair_at(self, z, k):
+        """Positions k and k + 1 of every client's ascending values, the last one repeated.
+
+        Parameters
+        ----------
+        z : ndarray of shape (n_rows,)
+        k : ndarray of shape (n_clients,), int
+
+        Returns
+        -------
+        pair : ndarray of shape (2, n_clients)
+        """
+        pair = np.empty((2, len(self.sizes)))
+        z = np.append(z, np.inf)
+        for clients, rows in self._blocks:
+            at = np.stack([k[clients], k[clients] + 1])
+            if self.weights is None:
+                ascending = np.sort(z[rows], axis=1)
+            else:
+                order = np.argsort(z[rows], axis=1)
+                ascending = np.take_along_axis(z[rows], order, axis=1)
+                reached = np.cumsum(np.take_along_axis(self.weights[rows], order, axis=1), axis=1)
+                at = np.count_nonzero(reached <= at[:, :, np.newaxis] + ROUNDING, axis=2)
+            pair[:, clients] = ascending[np.arange(len(clients)), np.minimum(at, self.sizes[clients] - 1)]
+        return pair
+
+
+class _Column:
+    """What a rule needs of one column: the counterpart of `OneClient`."""
+
+    def __init__(self, clients, z):
+        self.clients = clients
+        self.z = z
+        self.total = clients.total
+
+    def ascending(self, k):
+        return self.clients.pair_at(self.z, k)
+
+    def descending(self, k):
+        return -self.clients.pair_at(-self.z, k)[0]
