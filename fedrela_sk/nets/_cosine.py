@@ -19,6 +19,7 @@ class CosineLinear(nn.Module):
 
     Attributes
     ----------
+    in_features, out_features : int
     weight : parameter of shape (out_features, in_features)
         Begins with independent, uniformly distributed directions of length 1.
 
@@ -32,6 +33,7 @@ class CosineLinear(nn.Module):
 
     def __init__(self, in_features, out_features):
         super().__init__()
+        self.in_features, self.out_features = in_features, out_features
         self.weight = nn.Parameter(F.normalize(torch.randn(out_features, in_features), dim=1))
 
     def forward(self, features):

@@ -177,6 +177,18 @@ def test_half_precision_counts_are_not_rounded_to_half(make):
     torch.testing.assert_close(half.double(), expected(logits.double(), y), rtol=0.02, atol=0.02)
 
 
+@every
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_counts_may_lie_on_the_host_or_with_the_rows(make, device):
+    """The device "meta" computes nothing, but refuses to mix devices as others do."""
+    logits, y = batch()
+    given, told = make(counts=COUNTS[1]), make()
+    given.use(None, 0.7)
+    told.use(tensor(COUNTS[1]).to(device), 0.7)
+    for criterion in (given, told):
+        assert criterion(logits.to("meta"), y.to("meta")).device.type == "meta"
+
+
 # -------------------------------------------------------------------------------------- being a criterion
 
 

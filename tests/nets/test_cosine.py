@@ -42,8 +42,10 @@ def test_directions_at_the_start_point_everywhere():
     assert torch.bincount(quadrant, minlength=4).div(4000).tolist() == pytest.approx([0.25] * 4, abs=0.03)
 
 
-def test_there_is_no_bias():
-    assert [name for name, _ in CosineLinear(5, 3).named_parameters()] == ["weight"]
+def test_it_has_the_sizes_of_a_linear_layer_and_no_bias():
+    head = CosineLinear(5, 3)
+    assert (head.in_features, head.out_features) == (5, 3)
+    assert [name for name, _ in head.named_parameters()] == ["weight"]
 
 
 def test_stacked_heads_give_what_each_gives():
