@@ -8,6 +8,11 @@ def copy(tree):
     return {name: tensor.detach().clone() for name, tensor in tree.items()}
 
 
+def detach(tree):
+    """The same tensors without gradients."""
+    return {name: tensor.detach() for name, tensor in tree.items()}
+
+
 def subset(tree, names):
     """The entries called `names`, in the order of `names`."""
     return {name: tree[name] for name in names}

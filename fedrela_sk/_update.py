@@ -83,6 +83,8 @@ class ClientUpdate:
         """Bytes of everything that is sent, the weight included; 0 where nothing is."""
         return _tree.nbytes(self.tensors) + WEIGHT_NBYTES if self.tensors else 0
 
+    n_clients = 1
+
     def fold_into(self, aggregator):
         """Add what is sent to an aggregator."""
         aggregator.add(self.tensors, self.weight)
@@ -119,6 +121,11 @@ class CohortUpdate:
     losses: np.ndarray
     steps: np.ndarray
     notes: tuple
+
+    @property
+    def n_clients(self):
+        """Clients whose updates these are."""
+        return len(self.clients)
 
     def fold_into(self, aggregator):
         """Add what is sent to an aggregator, in one operation a tensor where it can."""

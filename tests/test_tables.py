@@ -1,15 +1,18 @@
 """Promises that hold for every row of every table."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler
 from fedrela_sk.algorithms import ALGORITHMS, FedAvg
+from fedrela_sk.exceptions import NetError
 from fedrela_sk.relabel._draw import TARGETS
 from fedrela_sk.relabel._normalization import NORMALIZATIONS
 from fedrela_sk.relabel._threshold import THRESHOLDS
-from fedrela_sk.training import ENGINES
+from tests.algorithms.helpers import engines_of
 
 X, Y = make_classification(240, weights=[0.8], class_sep=0.8, random_state=0)
 
@@ -19,16 +22,19 @@ def fit(**params):
     return FederatedClassifier(**settings).fit(X, Y)
 
 
-@pytest.mark.parametrize("engine", sorted(ENGINES))
-@pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
+ROWS = sorted(ALGORITHMS)
+RUNS = [(name, engine) for name in ROWS for engine in engines_of(name)]
+LOOP_ONLY = [name for name in ROWS if "stacked" not in engines_of(name)]
+
+
+@pytest.mark.parametrize(("algorithm", "engine"), RUNS)
 def test_one_seed_one_result_and_another_seed_another(algorithm, engine):
     first, again, other = (fit(algorithm=algorithm, engine=engine, random_state=seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first.predict_proba(X), again.predict_proba(X))
     assert not np.array_equal(first.predict_proba(X), other.predict_proba(X))
 
 
-@pytest.mark.parametrize("engine", sorted(ENGINES))
-@pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
+@pytest.mark.parametrize(("algorithm", "engine"), RUNS)
 def test_relabelling_moves_the_model_and_no_bytes(algorithm, engine):
     with_, without = (
         fit(algorithm=algorithm, engine=engine),
@@ -40,23 +46,31 @@ def test_relabelling_moves_the_model_and_no_bytes(algorithm, engine):
         np.testing.assert_array_equal(with_.history_.column(name), without.history_.column(name))
 
 
-@pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
+@pytest.mark.parametrize("name", LOOP_ONLY)
+def test_a_method_of_the_loop_alone_says_why_and_auto_takes_the_loop(name):
+    with pytest.raises(NetError, match=re.escape(ALGORITHMS[name]().loop_only)):
+        fit(algorithm=name, engine="stacked")
+    assert fit(algorithm=name, engine="auto", n_rounds=1).engine_.startswith("loop (")
+
+
+@pytest.mark.parametrize("algorithm", ROWS)
 def test_tau_zero_is_plain_training(algorithm):
     zero = fit(algorithm=algorithm, relabeler=FedReLaRelabeler(0))
     plain = fit(algorithm=algorithm, relabeler=None)
     np.testing.assert_array_equal(zero.predict_proba(X), plain.predict_proba(X))
 
 
-@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+@pytest.mark.parametrize("name", ROWS)
 def test_every_algorithm_equals_fedavg_where_it_says_so_and_nowhere_else(name):
     kind = ALGORITHMS[name]
-    average = fit(algorithm=FedAvg(), relabeler=None)
+    settings = {"relabeler": None, "client_weight": kind.neutral_weights}
+    average = fit(algorithm=FedAvg(), **settings)
     if kind.neutral is not None:
-        neutral = fit(algorithm=kind(**kind.neutral), relabeler=None)
-        np.testing.assert_allclose(neutral.predict_proba(X), average.predict_proba(X), rtol=1e-6)
+        neutral = fit(algorithm=kind(**kind.neutral), **settings)
+        np.testing.assert_allclose(neutral.predict_proba(X), average.predict_proba(X), rtol=2e-6)
     if kind is not FedAvg:
         assert kind.neutral is not None or kind.neutral_reason != "not stated"
-        assert not np.allclose(fit(algorithm=name, relabeler=None).predict_proba(X), average.predict_proba(X))
+        assert not np.allclose(fit(algorithm=name, **settings).predict_proba(X), average.predict_proba(X))
 
 
 @pytest.mark.parametrize("target", sorted(TARGETS))

@@ -1,10 +1,87 @@
 """The hooks of a federated method; FedAvg is the default of every one of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from fedrela_sk.aggregation import WeightedMean
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a method may know before round 0.
+
+    Attributes
+    ----------
+    n_clients : int
+        Clients that have rows. Hooks count them from 0 in the order of their keys.
+    n_classes : int
+    classes : ndarray of shape (n_classes,)
+        Labels in the order of the columns.
+    seed : int
+        Keys every stream of the fit.
+    like : tensor
+        An empty tensor of the module's dtype on its device.
+    """
+
+    n_clients: int
+    n_classes: int
+    classes: np.ndarray
+    seed: int
+    like: Any
+
+
+@dataclass(frozen=True)
+class RoundFacts:
+    """What the server knows of the round that just ended, without any client's data.
+
+    Attributes
+    ----------
+    round : int
+    n_participants : int
+        Updates that were folded.
+    n_clients : int
+        All clients that have rows.
+    lr : float
+        Clients' learning rate in this round.
+    """
+
+    round: int
+    n_participants: int
+    n_clients: int
+    lr: float
+
+
+@dataclass(frozen=True)
+class Local:
+    """What a client's hooks may read in one round.
+
+    Attributes
+    ----------
+    anchor : dict of tensors
+        Parameters and buffers as the client received them.
+    state : dict of tensors
+        What the method keeps at this client.
+    server : dict of tensors
+        What `Algorithm.broadcast` sends along with the model.
+    counts : tensor of shape (n_classes,)
+        The client's rows of each class (sums of their weights), of the labels that `counts` names.
+    start : dict of tensors
+        What `Algorithm.begin` computed before the first step of this round.
+    round : int
+    stream : numpy.random.Generator or None
+        Draws of this client in this round; only methods that are `loop_only` have one.
+    """
+
+    anchor: dict
+    state: dict
+    server: dict
+    counts: Any
+    start: dict = field(default_factory=dict)
+    round: int = 0
+    stream: Any = None
 
 
 @dataclass(frozen=True)
@@ -21,12 +98,15 @@ class LocalRun:
         Rows trained on.
     weight : float
         The client's aggregation weight.
+    momentum : float
+        Momentum of the client's optimiser, 0 where it has none.
     """
 
     n_steps: int
     lr: float
     n_rows: int
     weight: float
+    momentum: float = 0.0
 
 
 class Algorithm(BaseEstimator):
@@ -36,54 +116,194 @@ class Algorithm(BaseEstimator):
     `GridSearchCV` over ``algorithm__...`` works. Hooks are pure functions of named tensors: they return
     new ones and write nothing to `self`. State that lives longer than a round is passed in and returned.
 
-    In every hook `params` are the local tensors, `anchor` the tensors as the client received them, both
-    ``{name: tensor}``; `penalty` and `correct` see trainable parameters only, `finish`, `shared` and
-    `step` see buffers too.
+    `params` are named tensors, ``{name: tensor}``. `penalty` and `correct` see trainable parameters only;
+    `finish`, `shared`, `step` and all anchors hold buffers too. `local` is a `Local`, `facts` a `RoundFacts`.
 
     Attributes
     ----------
     averages : bool
         Whether there is one global model. False: clients predict for themselves.
+    personal : bool
+        Whether `personal_params` gives each client a model of its own beside the global one.
+    loop_only : str or None
+        Why the method runs in the loop engine alone, None where it runs in both.
+    own_loss : bool
+        Whether `loss` or `row_losses` take the place of the net's criterion, which must then be plain
+        `torch.nn.CrossEntropyLoss` or `NLLLoss`.
     neutral : dict or None
         Hyper-parameters under which the method equals FedAvg; None where `neutral_reason` says why there
         are none.
+    neutral_weights : {"size", "uniform"}
+        `client_weight` of the FedAvg that the neutral setting equals.
     """
 
     averages = True
+    personal = False
+    loop_only = None
+    own_loss = False
     neutral = None
     neutral_reason = "not stated"
+    neutral_weights = "size"
+
+    # --- before round 0 ---------------------------------------------------------------------------------------
+
+    def check(self):
+        """Raise a ValueError where a hyper-parameter is out of its range; called at every fit."""
+
+    def prepare(self, module, n_classes):
+        """The module to train, perhaps with another head.
+
+        Runs under the stream of the initial weights: what it draws from torch's generator is reproducible.
+        """
+        return module
 
     def shared(self, names):
         """Names of the tensors that travel; all others stay at their client between rounds."""
         return tuple(names)
 
-    def init_server(self, params):
-        """State of the server before round 0, a dictionary of tensors."""
+    def init_server(self, params, job):
+        """State of the server before round 0, a dictionary of tensors; `job` is a `Job`."""
         return {}
 
     def init_client(self, params):
         """State of a client before it first takes part, a dictionary of tensors."""
         return {}
 
-    def penalty(self, params, anchor, client_state, server_state):
+    # --- at the start of a round -----------------------------------------------------------------------------
+
+    def asks(self, round):
+        """Whom the server asks for a report before training: "nobody", "chosen" or "all" clients."""
+        return "nobody"
+
+    def report(self, model, data, local):
+        """What an asked client answers, a dictionary of small tensors; all of it is counted as traffic.
+
+        Parameters
+        ----------
+        model : fedrela_sk.training.Model
+            Holds the global model.
+        data : fedrela_sk.training.ClientData
+            The client's own rows.
+        local : Local
+        """
+        return {}
+
+    def gather(self, reports, server_state, facts):
+        """New server state from reports, a dictionary ``{client: {name: tensor}}`` by client number."""
+        return server_state
+
+    def broadcast(self, server_state):
+        """The part of the server state that travels to clients with the model, a dictionary of tensors."""
+        return {}
+
+    def weigh(self, weights, clients, server_state):
+        """Aggregation weights of the clients of a round.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_chosen,), float64
+            As `client_weight` gives them.
+        clients : ndarray of shape (n_chosen,), int64
+            Their numbers.
+        server_state : dict of tensors
+        """
+        return weights
+
+    # --- at a client -----------------------------------------------------------------------------------------
+
+    def begin(self, model, data, local):
+        """Tensors computed before a client's first step, ``local.start`` of every later hook.
+
+        Parameters as in `report`.
+        """
+        return {}
+
+    def order(self, y, n_epochs, n_classes, stream):
+        """Rows of every epoch, ndarray of shape (n_epochs, n_rows); None for the usual order.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_rows,), int64
+            The client's current labels.
+        n_epochs, n_classes : int
+        stream : numpy.random.Generator
+        """
+        return None
+
+    def row_losses(self, logits, y, local):
+        """Loss of every row from its logits; set `own_loss` where this is overridden.
+
+        Parameters
+        ----------
+        logits : tensor of shape (n_rows, n_classes)
+        y : tensor of shape (n_rows,), int64
+        local : Local
+
+        Returns
+        -------
+        losses : tensor of shape (n_rows,)
+        """
+        raise NotImplementedError
+
+    def loss(self, model, batch, local):
+        """Loss of a batch where the rows' logits alone do not give it.
+
+        Parameters
+        ----------
+        model : fedrela_sk.training.Model
+            Holds the client's current parameters.
+        batch : fedrela_sk.training.Batch
+        local : Local
+
+        Returns
+        -------
+        loss : scalar tensor, or (scalar tensor, dict of tensors)
+            The dictionary becomes ``local.state`` of the next step (loop engine alone).
+        """
+        raise NotImplementedError
+
+    def penalty(self, params, local):
         """A scalar tensor that is added to the loss of every batch."""
         return 0.0
 
-    def correct(self, grads, params, anchor, client_state, server_state):
+    def correct(self, grads, params, local):
         """The gradients that the optimiser sees, ``{name: tensor}``."""
         return grads
 
-    def finish(self, params, anchor, client_state, server_state, run):
-        """(tensors to send, new client state) after local training; `run` is a `LocalRun`."""
-        return params, client_state
+    def finish(self, params, local, run):
+        """(tensors to send, new client state) after local training; `run` is a `LocalRun`.
+
+        Tensors beside the model's own may be sent; they are aggregated and counted like the others.
+        """
+        return params, local.state
+
+    # --- at the server ---------------------------------------------------------------------------------------
 
     def aggregate(self):
         """A new object with `add(tensors, weight)` and `result()`."""
         return WeightedMean()
 
-    def step(self, params, aggregated, server_state):
+    def step(self, params, aggregated, server_state, facts):
         """(new global tensors, new server state) from what `aggregate` gave."""
-        return aggregated, server_state
+        return params | {name: tensor for name, tensor in aggregated.items() if name in params}, server_state
+
+    def server_train(self, model, params, server_state, facts):
+        """(new global tensors, new server state) after `step`: training on what the server itself holds.
+
+        Runs under the stream (seed, "server", round): what it draws from torch's generator is reproducible.
+        """
+        return params, server_state
+
+    def predict_params(self, params, server_state, model):
+        """The tensors that predict, from the global ones; `model` runs the module with any tensors."""
+        return params
+
+    def personal_params(self, params, own):
+        """The tensors that predict for one client, from those that predict globally and its `own`.
+
+        `own` are the model's tensors that stay at the client.
+        """
+        return params | {name: tensor for name, tensor in own.items() if name in params}
 
     def overrides(self, hook):
         """Whether this method has its own `hook`: engines skip those that would change nothing."""

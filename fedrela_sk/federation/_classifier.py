@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from fedrela_sk._random import seed_from
@@ -24,11 +25,13 @@ from fedrela_sk.federation._boundary import (
     encode_labels,
     to_tensor,
 )
-from fedrela_sk.federation._conductor import Conductor, Plan, predict_alone
+from fedrela_sk.federation._conductor import Conductor
 from fedrela_sk.federation._partition import make_clients
+from fedrela_sk.federation._predicting import OwnModels
 from fedrela_sk.federation._prefix import PrefixMemory, key_or_warning
 from fedrela_sk.federation._relabeling import check_relabel_posteriors, relabeling_report
 from fedrela_sk.federation._schedule import relabel_round
+from fedrela_sk.federation._state import Plan
 from fedrela_sk.federation._validation import Validation, hold_out_all
 from fedrela_sk.federation._weights import check_class_weight, mass
 from fedrela_sk.training import (
@@ -179,6 +182,8 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     (10, 8)
     """
 
+    # an outer splitter's groups need not be clients: only who asks for it scores by client
+    __metadata_request__score = {"groups": False}
     __metadata_request__fit = {"groups": True, "resume": UNUSED}
 
     _parameter_constraints = {
@@ -287,7 +292,16 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_finite(X, specs)
         weights = check_row_weights(sample_weight, X)
         check_class_weight(self.class_weight, encoded.classes)
-        net = build_net(self.estimator, X, encoded.codes, len(encoded.classes), seed)
+        algorithm = check_algorithm(self.algorithm)
+        net = build_net(
+            self.estimator,
+            X,
+            encoded.codes,
+            len(encoded.classes),
+            seed,
+            algorithm.prepare,
+            algorithm.own_loss,
+        )
         X = to_tensor(X, net, specs)
         specs, validation = self._validation_rows(specs, X, encoded, weights, X_val, y_val, net, seed)
         if not any(mass(spec.train_rows, weights) for spec in specs):
@@ -295,7 +309,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 f"All clients are empty: validation={self.validation} set every row with a weight aside. "
                 "Use a smaller share."
             )
-        plan = self._plan(specs, X, y, encoded, weights, validation, seed, notes)
+        plan = self._plan(algorithm, specs, X, y, encoded, weights, validation, seed, notes)
         with device_turn(net.device), torch_threads(self._n_threads(net, _most_rows(specs))):
             for name, value in self._run(plan, net, given).items():
                 setattr(self, name, value)
@@ -341,8 +355,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         held_weights = None if weights is None else weights[rows]
         return specs, Validation(X[torch.from_numpy(rows)], encoded.codes[rows], held_weights, positions)
 
-    def _plan(self, specs, X, y, encoded, weights, validation, seed, notes):
-        algorithm = ALGORITHMS[self.algorithm]() if isinstance(self.algorithm, str) else self.algorithm
+    def _plan(self, algorithm, specs, X, y, encoded, weights, validation, seed, notes):
         return Plan(
             specs=specs,
             data=LocalData(X, None if weights is None else torch.from_numpy(weights).to(X.device, X.dtype)),
@@ -450,7 +463,8 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _snapshot(self, conductor, state):
         """Fitted attributes after the round that just ended, on a net and books of their own."""
         state = replace(state, history=copy.deepcopy(state.history))
-        return self._fitted(conductor, state, copy.deepcopy(conductor.net), state.params, dict(state.kept))
+        params = conductor.predicting(state)
+        return self._fitted(conductor, state, copy.deepcopy(conductor.net), params, dict(state.kept))
 
     def _fitted(self, conductor, state, net, params, kept):
         """Fitted attributes by name, from a model and the books of the rounds so far."""
@@ -458,14 +472,11 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         y_relabeled = plan.classes[state.codes]
         write_tensors(net.module_, params)
         _forget_training(net)
-        alone = None
-        if not plan.algorithm.averages:
-            kept = {position: _on_cpu(own) for position, own in kept.items()}
-            alone = (net, _on_cpu(params), kept, conductor.client_sizes(state))
+        own = OwnModels.of(plan.algorithm, net, params, kept, conductor.client_sizes(state))
         return {
             "classes_": plan.classes,
             "n_features_in_": self.n_features_in_,
-            "net_": net if alone is None else None,
+            "net_": net if plan.algorithm.averages else None,
             "clients_": [spec.rows for spec in plan.specs],
             "client_names_": [spec.key for spec in plan.specs],
             "class_count_": conductor.class_count(state),
@@ -478,7 +489,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             "relabel_round_": plan.first_relabel,
             "history_": state.history,
             "_report": relabeling_report(plan.specs, state.relabelings, plan.labels, y_relabeled),
-            "_alone": alone,
+            "_own_models": own,
         }
 
     def _check_new(self, X, what="X"):
@@ -492,8 +503,9 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features) or (n_samples, ...)
         groups : array-like of shape (n_samples,) or None
-            Each row's client, as in `client_names_`. Used where clients have models of their own
-            ("local_only"); a client that is not known gets the mean of all. A global model serves all alike.
+            Each row's client, as in `client_names_`. Used where clients have models of their own: with
+            personal heads ("fedrod", "fedloge") a client that is not known gets the global model, with
+            "local_only" the mean of all clients. A global model serves all alike.
 
         Returns
         -------
@@ -502,13 +514,12 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = self._check_new(X)
-        net = self.net_ if self._alone is None else self._alone[0]
+        net = self.net_ if self._own_models is None else self._own_models.net
         with torch_threads(self._n_threads(net, len(X))):
-            if self._alone is None:
+            if self._own_models is None:
                 return posteriors(net, to_tensor(X, net), len(self.classes_))
-            net, params, kept, sizes = self._alone
             positions = self._positions(groups, len(X))
-            return predict_alone(net, params, kept, sizes, to_tensor(X, net), positions, len(self.classes_))
+            return self._own_models.predict(to_tensor(X, net), positions, len(self.classes_))
 
     def _positions(self, groups, n_rows):
         """Position of each row's client, -1 for unknown."""
@@ -530,6 +541,23 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Q = self.predict_proba(X, groups)
         return self.classes_[Q.argmax(axis=1)]
 
+    def score(self, X, y, sample_weight=None, groups=None):
+        """Mean accuracy.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,) or None
+        groups : array-like of shape (n_samples,) or None
+            As in `predict_proba`.
+
+        Returns
+        -------
+        score : float
+        """
+        return float(accuracy_score(y, self.predict(X, groups), sample_weight=sample_weight))
+
     def relabel_report(self):
         """Which rows of which client were relabelled, and why.
 
@@ -542,9 +570,11 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return self._report
 
 
-def _on_cpu(params):
-    """Tensors where every machine can load them."""
-    return {name: tensor.cpu() for name, tensor in params.items()}
+def check_algorithm(algorithm):
+    """The method as an object, its hyper-parameters checked."""
+    algorithm = ALGORITHMS[algorithm]() if isinstance(algorithm, str) else algorithm
+    algorithm.check()
+    return algorithm
 
 
 def _forget_training(net):

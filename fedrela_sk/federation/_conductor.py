@@ -2,111 +2,27 @@
 
 import time
 from collections import deque
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 
 from fedrela_sk import _tree
+from fedrela_sk._random import Purpose
+from fedrela_sk.algorithms import Job, RoundFacts
 from fedrela_sk.exceptions import ClientError, FedReLaError, NotFiniteError, PartitionError
+from fedrela_sk.federation._asking import ask_clients
+from fedrela_sk.federation._predicting import predict_alone, predict_personal
 from fedrela_sk.federation._relabeling import relabel_client
 from fedrela_sk.federation._schedule import choose_clients, lr_factor, relabel_due
-from fedrela_sk.federation._validation import Validation
+from fedrela_sk.federation._state import State
 from fedrela_sk.federation._weights import class_counts, client_class_weights, client_weights, mass
 from fedrela_sk.report import History, RoundRecord
-from fedrela_sk.training import LocalData, LocalTask, posteriors
+from fedrela_sk.training import LocalTask, Model, posteriors
+from fedrela_sk.training._generator import forked_generators, seed_generators
 from fedrela_sk.training._net import write_tensors
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Everything a fit knows before its first round.
-
-    Attributes
-    ----------
-    specs : list of ClientSpec
-        All clients by key, empty ones included.
-    data : LocalData
-    labels : ndarray of shape (n_rows,)
-        Original labels.
-    codes : ndarray of shape (n_rows,), int64
-        Original labels as positions in `classes`.
-    classes : ndarray of shape (n_classes,)
-    weights : ndarray of shape (n_rows,) or None
-        Row weights in float64.
-    validation : Validation or None
-    algorithm : Algorithm
-    relabeler : object or None
-    first_relabel : int or None
-    relabel_every : int or None
-    relabel_posteriors : dict
-    n_rounds : int
-    participation : float
-    client_weight, class_weight, lr_schedule : as in `FederatedClassifier`
-    select : str
-    seed : int
-    notes : tuple of str
-        What the history should say of the partition.
-    """
-
-    specs: list
-    data: LocalData
-    labels: np.ndarray
-    codes: np.ndarray
-    classes: np.ndarray
-    weights: np.ndarray | None
-    validation: Validation | None
-    algorithm: Any
-    relabeler: Any
-    first_relabel: int | None
-    relabel_every: int | None
-    relabel_posteriors: dict
-    n_rounds: int
-    participation: float
-    client_weight: Any
-    class_weight: Any
-    lr_schedule: Any
-    select: str
-    seed: int
-    notes: tuple = ()
-
-
-@dataclass
-class State:
-    """Everything that changes from round to round.
-
-    Attributes
-    ----------
-    params : dict of tensors
-        The global model.
-    server : dict of tensors
-        The algorithm's state at the server.
-    kept, clients : dict
-        Position of a client to the model's tensors that stay there, and to its algorithm's state.
-    codes : ndarray of shape (n_rows,), int64
-        Current labels.
-    keep : ndarray of shape (n_rows,), bool
-        Rows that relabelling left in training.
-    relabelings : dict
-        Position of a client to its latest `ClientRelabeling`.
-    history : History
-    best : tuple or None
-        (validation score, round, params, kept) of the best round so far.
-    """
-
-    params: dict
-    server: dict
-    codes: np.ndarray
-    keep: np.ndarray
-    history: History
-    kept: dict = field(default_factory=dict)
-    clients: dict = field(default_factory=dict)
-    relabelings: dict = field(default_factory=dict)
-    best: tuple | None = None
-
-
-def server_round(algorithm, updates, params, server_state):
+def server_round(algorithm, updates, params, server_state, facts):
     """What the server does with the updates of a round; it sees nothing else.
 
     Parameters
@@ -115,15 +31,18 @@ def server_round(algorithm, updates, params, server_state):
     updates : iterable of ClientUpdate
         In the order in which they are folded.
     params, server_state : dict of tensors
+    facts : callable of int
+        `RoundFacts` of the round, given the number of updates.
 
     Returns
     -------
     params, server_state : dict of tensors
     """
-    folded = algorithm.aggregate()
+    folded, n_updates = algorithm.aggregate(), 0
     for update in updates:
         update.fold_into(folded)
-    return algorithm.step(params, folded.result(), server_state)
+        n_updates += update.n_clients
+    return algorithm.step(params, folded.result(), server_state, facts(n_updates))
 
 
 class Conductor:
@@ -141,6 +60,11 @@ class Conductor:
         self.net = net
         self.engine = engine
         self.present = [spec for spec in plan.specs if mass(spec.train_rows, plan.weights)]
+        self.numbers = {spec.position: number for number, spec in enumerate(self.present)}
+        self._counts_relabeled = "relabeled" in (
+            getattr(plan.algorithm, "counts", None),
+            getattr(net.criterion_, "count_labels", None),
+        )
         self._labels_moved()
 
     def start(self, params):
@@ -157,9 +81,10 @@ class Conductor:
                 f"No relabelling: no round of {plan.n_rounds} is left to train on new labels."
             )
         params = _tree.copy(params)
+        job = Job(len(self.present), len(plan.classes), plan.classes, plan.seed, plan.data.X.new_empty(0))
         return State(
             params=params,
-            server=plan.algorithm.init_server(params),
+            server=plan.algorithm.init_server(params, job),
             codes=plan.codes.copy(),
             keep=np.ones(len(plan.codes), dtype=bool),
             history=history,
@@ -170,10 +95,11 @@ class Conductor:
         began = time.perf_counter()
         chosen = choose_clients(self.present, self.plan.participation, round, self.plan.seed)
         relabeled = self._relabel(state, chosen, round)
+        reported, asked_model = self._ask(state, chosen, round)
         tasks = self._tasks(state, chosen, round)
+        sent = self._model_nbytes(state)
         receipts = self._train(state, round, tasks)
         loss, score = self._validate(state, round)
-        sent = _tree.nbytes(_tree.subset(state.params, self.plan.algorithm.shared(state.params)))
         n_rows = {task.client.position: len(task.rows) for task in tasks}
         idle = [f"client {spec.key!r} has no row left" for spec in chosen if spec.position not in n_rows]
         state.history.append(
@@ -187,8 +113,8 @@ class Conductor:
                 valid_score=score,
                 n_relabeled=sum(self._n_changed(state, spec.train_rows) for spec in relabeled),
                 relabeled_clients=tuple(spec.key for spec in relabeled),
-                bytes_up=sum(receipt.nbytes for receipt in receipts),
-                bytes_down=sent * len(tasks),
+                bytes_up=sum(receipt.nbytes for receipt in receipts) + reported,
+                bytes_down=sent * len(tasks) + asked_model,
                 seconds=time.perf_counter() - began,
                 notes=tuple(idle + [note for receipt in receipts for note in receipt.notes]),
             )
@@ -204,18 +130,63 @@ class Conductor:
         """
         algorithm, receipts = self.plan.algorithm, []
         factor = lr_factor(self.plan.lr_schedule, round)
-        arriving = self.engine.train(round, tasks, state.server, factor) if tasks else ()
+        broadcast, progress = algorithm.broadcast(state.server), round / self.plan.n_rounds
+        arriving = self.engine.train(round, tasks, broadcast, factor, progress) if tasks else ()
         arriving = self._keep_books(state, arriving, receipts)
         if not (tasks and algorithm.averages):
             deque(arriving, maxlen=0)
             return receipts
+        facts = lambda n_updates: self._facts(round, n_updates)  # noqa: E731
         try:
-            state.params, state.server = server_round(algorithm, arriving, state.params, state.server)
+            state.params, state.server = server_round(algorithm, arriving, state.params, state.server, facts)
         except FedReLaError:
             raise
         except ValueError as error:
             raise ClientError(f"The updates of round {round} could not be aggregated: {error}") from error
+        if algorithm.overrides("server_train"):
+            self._train_server(state, facts(len(receipts)))
         return receipts
+
+    def _train_server(self, state, facts):
+        """What the server trains by itself after a round, in place."""
+        device = self.net.device
+        write_tensors(self.net.module_, state.params)
+        with forked_generators(device):
+            seed_generators(device, self.plan.seed, Purpose.SERVER, facts.round)
+            params, server = self.plan.algorithm.server_train(self.model, state.params, state.server, facts)
+        state.params, state.server = _tree.detach(params), _tree.detach(server)
+
+    def _facts(self, round, n_updates):
+        factor = lr_factor(self.plan.lr_schedule, round)
+        return RoundFacts(round, n_updates, len(self.present), self.engine.settings.lr * factor)
+
+    @property
+    def model(self):
+        """The net's module as a function of tensors."""
+        return Model(self.net.module_, self.net.criterion_, len(self.plan.classes))
+
+    def _model_nbytes(self, state):
+        """Bytes that every chosen client receives before it trains."""
+        algorithm = self.plan.algorithm
+        shared = _tree.subset(state.params, algorithm.shared(state.params))
+        return _tree.nbytes(shared) + _tree.nbytes(algorithm.broadcast(state.server))
+
+    def _ask(self, state, chosen, round):
+        """Reports before training, in place; bytes sent up, and down to clients that then do not train."""
+        plan, algorithm = self.plan, self.plan.algorithm
+        whom = algorithm.asks(round)
+        if whom == "nobody":
+            return 0, 0
+        asked = self.present if whom == "all" else chosen
+        tasks = self._tasks(state, asked, round)
+        answers = ask_clients(
+            algorithm, self.net, plan.data, tasks, self.numbers, algorithm.broadcast(state.server), round, plan.seed,
+            len(plan.classes),
+        )  # fmt: skip
+        idle = len({task.client.position for task in tasks} - {spec.position for spec in chosen})
+        received = idle * self._model_nbytes(state)
+        state.server = algorithm.gather(answers.reports, state.server, self._facts(round, len(tasks)))
+        return answers.nbytes, received
 
     def _relabel(self, state, chosen, round):
         """Relabel those of the chosen clients that are due; returns them."""
@@ -225,7 +196,7 @@ class Conductor:
         due = [spec for spec in chosen if self._is_due(state, spec, round)]
         for spec in due:
             rows = spec.train_rows
-            write_tensors(self.net.module_, self._received(state, spec))
+            write_tensors(self.net.module_, self._predicting_at(state, spec))
             result = relabel_client(
                 plan.relabeler,
                 self.net,
@@ -270,21 +241,25 @@ class Conductor:
                     "Check the mask that the relabeler returns."
                 )
             self._weights = client_weights(self.plan.client_weight, self._sizes)
+        chosen = [spec for spec in chosen if self._sizes[spec.position]]
+        numbers = np.array([self.numbers[spec.position] for spec in chosen], dtype=np.int64)
+        weights = self._weights[[spec.position for spec in chosen]]
+        weights = self.plan.algorithm.weigh(weights, numbers, state.server)
         tasks = []
-        for spec in chosen:
-            if self._sizes[spec.position]:
-                rows, y, class_weights = self._client_tensors(state, spec)
-                tasks.append(
-                    LocalTask(
-                        client=spec,
-                        rows=rows,
-                        y=y,
-                        class_weights=class_weights,
-                        weight=float(self._weights[spec.position]),
-                        params=self._received(state, spec),
-                        state=state.clients.get(spec.position, {}),
-                    )
+        for spec, weight in zip(chosen, weights.tolist(), strict=True):
+            rows, y, class_weights, counts = self._client_tensors(state, spec)
+            tasks.append(
+                LocalTask(
+                    client=spec,
+                    rows=rows,
+                    y=y,
+                    class_weights=class_weights,
+                    weight=weight,
+                    params=self._received(state, spec),
+                    state=state.clients.get(spec.position, {}),
+                    counts=counts,
                 )
+            )
         return tasks
 
     @staticmethod
@@ -292,6 +267,12 @@ class Conductor:
         """The model as a client has it: the global tensors, and those that stay with it."""
         kept = state.kept.get(spec.position)
         return state.params | kept if kept else state.params
+
+    def _predicting_at(self, state, spec):
+        """The model whose posteriors relabel at a client: the global one as it predicts, else its own."""
+        if self.plan.algorithm.averages:
+            return self.predicting(state)
+        return self._received(state, spec)
 
     def client_sizes(self, state):
         """Sum of the weights of every client's rows in training, ndarray of shape (n_clients,)."""
@@ -301,21 +282,26 @@ class Conductor:
         """Original rows of each class in training over all clients, as the sum of their weights."""
         return self._class_counts(np.concatenate([_kept_rows(state, spec) for spec in self.plan.specs]))
 
-    def _class_counts(self, rows):
+    def _class_counts(self, rows, codes=None):
+        """Rows of each class, of the original labels or of `codes`."""
         plan = self.plan
         weights = None if plan.weights is None else plan.weights[rows]
-        return class_counts(plan.codes[rows], len(plan.classes), weights)
+        codes = plan.codes if codes is None else codes
+        return class_counts(codes[rows], len(plan.classes), weights)
 
     def _client_tensors(self, state, spec):
-        """Rows in training, their current labels and class weights, as tensors on the data's device."""
+        """Rows in training, current labels, class weights, class counts: tensors on the data's device."""
         if spec.position not in self._tensors:
             plan, device = self.plan, self.plan.data.X.device
             rows = _kept_rows(state, spec)
-            factors = client_class_weights(plan.class_weight, self._class_counts(rows), plan.classes)
+            counts = self._class_counts(rows)
+            factors = client_class_weights(plan.class_weight, counts, plan.classes)
+            counts = self._class_counts(rows, state.codes) if self._counts_relabeled else counts
             self._tensors[spec.position] = (
                 torch.from_numpy(rows).to(device),
                 torch.from_numpy(state.codes[rows]).to(device),
                 None if factors is None else torch.from_numpy(factors).to(device, self._dtype),
+                torch.from_numpy(counts).to(device, self._dtype),
             )
         return self._tensors[spec.position]
 
@@ -349,13 +335,13 @@ class Conductor:
             )
         loss, score = plan.validation.score(Q)
         if plan.select == "best_validation" and (state.best is None or score > state.best[0]):
-            state.best = (score, round, _tree.copy(state.params), dict(state.kept))
+            state.best = (score, round, _tree.copy(self.predicting(state)), dict(state.kept))
         return loss, score
 
     def finish(self, state):
         """The model to keep, as (params, kept): the last one, or the best on the validation rows."""
         if state.best is None:
-            return state.params, state.kept
+            return self.predicting(state), state.kept
         score, round, params, kept = state.best
         first = self.plan.first_relabel
         if self.plan.relabeler is not None and first is not None and round < first:
@@ -365,6 +351,17 @@ class Conductor:
             )
         return params, kept
 
+    def predicting(self, state):
+        """The global tensors as they predict."""
+        algorithm = self.plan.algorithm
+        if not algorithm.overrides("predict_params"):
+            return state.params
+        device = self.net.device
+        write_tensors(self.net.module_, state.params)
+        with forked_generators(device):
+            seed_generators(device, self.plan.seed, Purpose.SERVER)
+            return _tree.detach(algorithm.predict_params(state.params, state.server, self.model))
+
     def predict(self, state, X, positions=None):
         """Posteriors of rows under the global model, or under the clients' own where there is none.
 
@@ -373,18 +370,21 @@ class Conductor:
         state : State
         X : tensor of shape (n_rows, ...)
         positions : ndarray of shape (n_rows,) or None
-            Position of each row's client, -1 for unknown. None or unknown: the mean of all clients'
-            posteriors weighted by their rows.
+            Position of each row's client, -1 for unknown. None or unknown: the global model, or where there
+            is none the mean of all clients' posteriors weighted by their rows.
 
         Returns
         -------
         Q : ndarray of shape (n_rows, n_classes), float64
         """
-        n_classes = len(self.plan.classes)
-        if self.plan.algorithm.averages:
-            write_tensors(self.net.module_, state.params)
+        n_classes, algorithm = len(self.plan.classes), self.plan.algorithm
+        if algorithm.averages and not algorithm.personal:
+            write_tensors(self.net.module_, self.predicting(state))
             return posteriors(self.net, X, n_classes)
         positions = np.full(len(X), -1) if positions is None else positions
+        if algorithm.personal:
+            params = self.predicting(state)
+            return predict_personal(self.net, algorithm, params, state.kept, X, positions, n_classes)
         return predict_alone(
             self.net, state.params, state.kept, self.client_sizes(state), X, positions, n_classes
         )
@@ -401,39 +401,3 @@ def _mean_loss(receipts, n_rows):
 def _kept_rows(state, spec):
     """Rows of a client in training: without those set aside and those that a relabeler dropped."""
     return spec.train_rows[state.keep[spec.train_rows]]
-
-
-def predict_alone(net, params, kept, sizes, X, positions, n_classes):
-    """Posteriors from clients that never averaged: a row's own client, else the mean weighted by rows.
-
-    Parameters
-    ----------
-    net : initialised skorch net
-    params : dict of tensors
-        What clients start from.
-    kept : dict
-        Position of a client to its own tensors; a client that never trained predicts with `params`.
-    sizes : ndarray of shape (n_clients,)
-        Weight of every client, 0 for those without rows.
-    X : tensor of shape (n_rows, ...)
-    positions : ndarray of shape (n_rows,), int64
-        -1 for rows of no known client.
-    n_classes : int
-
-    Returns
-    -------
-    Q : ndarray of shape (n_rows, n_classes), float64
-    """
-    Q = np.zeros((len(X), n_classes))
-    unknown = ~np.isin(positions, np.flatnonzero(sizes))
-    total = sizes.sum()
-    for position, size in enumerate(sizes.tolist()):
-        own = positions == position
-        rows = np.flatnonzero(own | unknown)
-        if not size or not len(rows):
-            continue
-        write_tensors(net.module_, params | kept.get(position, {}))
-        posterior = posteriors(net, X[torch.from_numpy(rows)], n_classes)
-        factor = np.where(own[rows], 1.0, size / total)
-        Q[rows] += factor[:, None] * posterior
-    return Q

@@ -65,6 +65,8 @@ def prefix_key(params, plan, net, engine, n_threads):
             "clients": [plan.notes, [[spec.key, spec.train_rows] for spec in plan.specs]],
             "relabel_round": plan.first_relabel,
             "seed": plan.seed,
+            # what a criterion that defers does depends on the share of rounds that are over
+            "n_rounds": None if getattr(net.criterion_, "defer", None) is None else plan.n_rounds,
             "engine": [engine.name, engine.kind, engine.unit_size, engine.precision, n_threads, own],
             "module": net.module_,
             "params": {name: value for name, value in params.items() if name not in NOT_IN_KEY},

@@ -9,7 +9,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from fedrela_sk.federation._conductor import State
+from fedrela_sk.federation._state import State
 from fedrela_sk.report import RoundRecord
 
 FORMAT = 1

@@ -4,6 +4,7 @@ from fedrela_sk.training._device import device_turn
 from fedrela_sk.training._engine import ENGINES, Engine, Loop, Stacked, start_engine
 from fedrela_sk.training._graph import NotStackable
 from fedrela_sk.training._loop import LoopEngine
+from fedrela_sk.training._model import Batch, ClientData, Model, client_data
 from fedrela_sk.training._net import LocalSettings, build_net, read_settings, tensors_of
 from fedrela_sk.training._posteriors import posteriors
 from fedrela_sk.training._stacked import StackedEngine
@@ -12,16 +13,20 @@ from fedrela_sk.training._threads import one_thread_is_enough, torch_threads
 
 __all__ = [
     "ENGINES",
+    "Batch",
+    "ClientData",
     "Engine",
     "LocalData",
     "LocalSettings",
     "LocalTask",
     "Loop",
     "LoopEngine",
+    "Model",
     "NotStackable",
     "Stacked",
     "StackedEngine",
     "build_net",
+    "client_data",
     "device_turn",
     "one_thread_is_enough",
     "posteriors",

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fedrela_sk.training._batches import batch_bounds, epoch_orders
+from fedrela_sk.training._batches import batch_bounds
 
 # clients of one cohort differ in their steps by at most this factor
 BAND_RATIO = 3
@@ -78,24 +78,21 @@ class CohortPlan:
     steps: np.ndarray
 
 
-def plan_cohort(sizes, codes, settings, seed, round):
+def plan_cohort(orders, settings):
     """Lay out the batches of a cohort: the same ones that the loop engine uses.
 
     Parameters
     ----------
-    sizes : sequence of int
-        Rows of each client, ordered as `make_cohorts` orders them.
-    codes : sequence of int
-        Codes of their keys.
+    orders : sequence of ndarray of shape (epochs, n_rows), int64
+        Order of each client's rows in each epoch; clients ordered as `make_cohorts` orders them.
     settings : LocalSettings
-    seed, round : int
 
     Returns
     -------
     plan : CohortPlan
     """
     merge = bool(settings.batch_norms)
-    bounds = [batch_bounds(n, settings.batch_size, merge) for n in sizes]
+    bounds = [batch_bounds(order.shape[1], settings.batch_size, merge) for order in orders]
     steps = np.array([len(b) * settings.epochs for b in bounds], dtype=np.int64)
     width = max(stop - start for b in bounds for start, stop in b)
     n_steps = int(steps.max(initial=0))
@@ -103,14 +100,13 @@ def plan_cohort(sizes, codes, settings, seed, round):
     offset = np.concatenate([[0], np.cumsum(active)[:-1]])
     index = np.empty((int(steps.sum()), width), dtype=np.int64)
     lengths = np.empty(len(index), dtype=np.int64)
-    for k, (n, code) in enumerate(zip(sizes, codes, strict=True)):
-        orders = epoch_orders(n, settings.epochs, settings.shuffle, seed, round, code)
+    for k, order in enumerate(orders):
         own_lengths = np.array([stop - start for start, stop in bounds[k]], dtype=np.int64)
         starts = np.array([start for start, _ in bounds[k]], dtype=np.int64)
         column = np.arange(width)
         inside = column < own_lengths[:, None]
         position = np.where(inside, starts[:, None] + column, starts[:, None])
         where = offset[: steps[k]] + k
-        index[where] = orders[:, position].reshape(-1, width)
+        index[where] = order[:, position].reshape(-1, width)
         lengths[where] = np.tile(own_lengths, settings.epochs)
     return CohortPlan(active, offset, index, lengths, steps)

@@ -2,15 +2,17 @@
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import nn
 from torch.func import vmap
 
+from fedrela_sk import _tree
 from fedrela_sk._update import CohortUpdate
-from fedrela_sk.algorithms import LocalRun
+from fedrela_sk.algorithms import Local, LocalRun
 from fedrela_sk.exceptions import NotFiniteError
+from fedrela_sk.training._batches import client_orders
 from fedrela_sk.training._cohort import plan_cohort
-from fedrela_sk.training._criterion import check_output
+from fedrela_sk.training._criterion import check_output, log_input, row_losses, row_shares
+from fedrela_sk.training._model import Batch, client_data
+from fedrela_sk.training._net import momentum_of
 from fedrela_sk.training._stack import Stack
 from fedrela_sk.training._stacked_optimizer import fresh_optimizer, optimizer_step, shrink_optimizer
 
@@ -21,9 +23,10 @@ KEPT_PLANS = 64
 class CohortRun:
     """One cohort in one round."""
 
-    def __init__(self, engine, round, tasks, server_state, lr_factor):
+    def __init__(self, engine, round, tasks, server_state, lr_factor, progress=0.0):
         self.engine, self.round, self.tasks = engine, round, tasks
-        self.server_state, self.lr_factor = server_state, lr_factor
+        self.server_state, self.lr_factor, self.progress = server_state, lr_factor, progress
+        self.momentum = 0.0
         self.device = engine.data.X.device
         self.plan = self._make_plan()
         self.rows, self.labels = self._gather_rows()
@@ -33,16 +36,23 @@ class CohortRun:
 
     def _make_plan(self):
         """Batches of the cohort; without shuffling they are the same in every round."""
-        engine, sizes = self.engine, [len(task.rows) for task in self.tasks]
-        codes = [task.client.code for task in self.tasks]
-        if engine.settings.shuffle:
-            return plan_cohort(sizes, codes, engine.settings, engine.seed, self.round)
-        key = tuple(sizes)
+        engine = self.engine
+        if engine.settings.shuffle or engine.algorithm.overrides("order"):
+            return plan_cohort(self._orders(), engine.settings)
+        key = tuple(len(task.rows) for task in self.tasks)
         if key not in engine.plans:
             if len(engine.plans) >= KEPT_PLANS:
                 engine.plans.clear()
-            engine.plans[key] = plan_cohort(sizes, codes, engine.settings, engine.seed, self.round)
+            engine.plans[key] = plan_cohort(self._orders(), engine.settings)
         return engine.plans[key]
+
+    def _orders(self):
+        """Order of every client's rows in every epoch."""
+        engine = self.engine
+        return [
+            client_orders(engine.algorithm, task, engine.settings, engine.n_classes, engine.seed, self.round)
+            for task in self.tasks
+        ]
 
     def _gather_rows(self):
         """Row of the data and label of every entry of the plan's index, on the device."""
@@ -85,17 +95,45 @@ class CohortRun:
                 received[name] = torch.stack([task.params[name] for task in self.tasks])
         params = {name: _columns_first(received[name]).requires_grad_(grad) for name, grad in names.items()}
         buffers = {name: received[name].clone() for name in received if name not in names}
-        states = [task.state or self.engine.algorithm.init_client(task.params) for task in self.tasks]
-        state = {name: torch.stack([own[name] for own in states]) for name in states[0]}
         self.received = received
         single = torch.tensor([len(task.rows) == 1 for task in self.tasks], device=self.device)
-        anchor = {name: received[name] for name, grad in names.items() if grad}
-        return Stack(params, buffers, anchor, state, single)
+        return Stack(params, buffers, self._client_facts(received), single)
+
+    def _client_facts(self, received):
+        """What the hooks read of the clients, every tensor stacked: anchor, state, counts, start."""
+        tasks, algorithm = self.tasks, self.engine.algorithm
+        states = [task.state or algorithm.init_client(task.params) for task in tasks]
+        facts = {"anchor": received, "state": _stack_trees(states), "start": {}}
+        if tasks[0].counts is not None:
+            facts["counts"] = torch.stack([task.counts for task in tasks])
+        if algorithm.overrides("begin"):
+            starts = [self._begin(task, state) for task, state in zip(tasks, states, strict=True)]
+            facts["start"] = _stack_trees(starts)
+        return facts
+
+    def _begin(self, task, state):
+        """The method's `begin` at one client."""
+        engine = self.engine
+        local = Local(task.params, state, self.server_state, task.counts, round=self.round)
+        model = engine.model.with_params(task.params)
+        return _tree.detach(engine.algorithm.begin(model, client_data(engine.data, task), local))
+
+    def _local(self, facts):
+        """One client's `Local`, inside `vmap`."""
+        return Local(
+            anchor=facts["anchor"],
+            state=facts["state"],
+            server=self.server_state,
+            counts=facts.get("counts"),
+            start=facts["start"],
+            round=self.round,
+        )
 
     def all_steps(self):
         """Every step of every client; those that have finished leave the stack."""
         stack, plan = self.whole, self.plan
         optimizer = fresh_optimizer(self.engine.net, stack.params, self.lr_factor)
+        self.momentum = momentum_of(optimizer)
         lengths = torch.from_numpy(plan.lengths).to(self.device)
         column = torch.arange(plan.index.shape[1], device=self.device)
         masks = (column < lengths[:, None]).to(self.engine.data.X.dtype)
@@ -115,8 +153,7 @@ class CohortRun:
         """Share of every row in the loss of its batch; padding has none."""
         weights = self._row_weights()
         weights = masks if weights is None else masks * weights
-        mass = self._mass(weights)
-        return torch.where(mass > 0, weights / mass.clamp_min(torch.finfo(mass.dtype).tiny), 0 * weights)
+        return row_shares(self.engine.net.criterion_, self.labels, weights)
 
     def _row_weights(self):
         """Weight of every entry of the index, None where all are one."""
@@ -127,30 +164,18 @@ class CohortRun:
         by_class = by_class.gather(1, self.labels)
         return by_class if weights is None else weights * by_class
 
-    def _mass(self, weights):
-        """What a batch's weighted losses are divided by: 1 under reduction 'sum'."""
-        criterion = self.engine.net.criterion_
-        if criterion.reduction == "sum":
-            return torch.ones_like(weights[:, :1])
-        weights = weights if criterion.weight is None else weights * criterion.weight[self.labels]
-        return (weights * (self.labels != criterion.ignore_index)).sum(1, keepdim=True)
-
     def _step(self, stack, optimizer, rows, y, shares):
         """One step of the clients in `stack`."""
         engine, algorithm = self.engine, self.engine.algorithm
         for param in stack.params.values():
             param.grad = None
         with engine.autocast():
-            output = engine.forward(stack, _take(engine.data.X, rows)).flatten(0, 1)
-        if not engine.output_checked:
-            check_output(output.detach(), engine.net.criterion_, engine.n_classes)
-            engine.output_checked = True
-        losses = (_row_losses(engine.net.criterion_, output, y.flatten()).view_as(shares) * shares).sum(1)
-        self.losses[: len(losses)].addcmul_(losses.detach(), stack.lengths)
+            losses = self._losses(stack, _take(engine.data.X, rows), y, shares)
+        self.losses[: len(losses)].addcmul_(losses.detach().to(self.losses.dtype), stack.lengths)
         if algorithm.overrides("penalty"):
-            live = {name: stack.params[name] for name in stack.anchor}
-            penalty = vmap(algorithm.penalty, in_dims=(0, 0, 0, None))
-            losses = losses + penalty(live, stack.anchor, stack.state, self.server_state)
+            live = {name: stack.params[name] for name in self.trainable}
+            penalty = vmap(lambda params, facts: algorithm.penalty(params, self._local(facts)))
+            losses = losses + penalty(live, stack.facts)
         losses.backward(torch.ones_like(losses))  # each client's loss moves its own parameters alone
         if algorithm.overrides("correct"):
             self._correct(stack)
@@ -158,15 +183,51 @@ class CohortRun:
             engine.clip([param for param in stack.params.values() if param.grad is not None])
         optimizer_step(optimizer)
 
+    def _losses(self, stack, X, y, shares):
+        """Loss of every client's batch, tensor of shape (n_clients,)."""
+        engine, algorithm, criterion = self.engine, self.engine.algorithm, self.engine.net.criterion_
+        if algorithm.overrides("loss"):
+            if not engine.output_checked:
+                check_output(engine.model.raw(X[0]), criterion, engine.n_classes)
+                engine.output_checked = True
+            return vmap(self._own_loss, randomness="different")(
+                stack.params | stack.buffers, stack.facts, X, y, shares
+            )
+        output = engine.forward(stack, X)
+        if not engine.output_checked:
+            check_output(output.detach().flatten(0, 1), criterion, engine.n_classes)
+            engine.output_checked = True
+        logits = log_input(criterion, output)
+        if algorithm.overrides("row_losses"):
+            rows = vmap(lambda z, y, facts: algorithm.row_losses(z, y, self._local(facts)))
+            losses = rows(logits, y, stack.facts)
+        elif hasattr(criterion, "row_losses"):
+            rows = vmap(lambda z, y, facts: criterion.row_losses(z, y, facts.get("counts"), self.progress))
+            losses = rows(logits, y, stack.facts)
+        else:
+            losses = row_losses(criterion, logits.flatten(0, 1), y.flatten()).view_as(shares)
+        return (losses * shares).sum(1)
+
+    def _own_loss(self, params, facts, x, y, share):
+        """The method's own loss of one client's batch, inside `vmap`."""
+        engine = self.engine
+        batch = Batch(x, y, share, engine.net.criterion_)
+        return engine.algorithm.loss(engine.model.with_params(params), batch, self._local(facts))
+
     def _correct(self, stack):
         with torch.no_grad():
-            live = {name: stack.params[name].detach() for name in stack.anchor}
+            live = {name: stack.params[name].detach() for name in self.trainable}
             grads = {name: stack.params[name].grad for name in live if stack.params[name].grad is not None}
-            new = vmap(self.engine.algorithm.correct, in_dims=(0, 0, 0, 0, None))(
-                grads, live, stack.anchor, stack.state, self.server_state
+            new = vmap(lambda g, p, facts: self.engine.algorithm.correct(g, p, self._local(facts)))(
+                grads, live, stack.facts
             )
             for name, grad in new.items():
                 stack.params[name].grad = grad
+
+    @property
+    def trainable(self):
+        """Names of the parameters that learn."""
+        return [name for name, grad in self.engine.param_names.items() if grad]
 
     def update(self):
         """What the cohort sends, ordered by the clients' keys."""
@@ -202,15 +263,24 @@ class CohortRun:
 
     def _finish(self, tensors):
         """The algorithm's `finish` for every client."""
-        algorithm, state = self.engine.algorithm, self.whole.state
+        algorithm, facts = self.engine.algorithm, self.whole.facts
         if not algorithm.overrides("finish"):
-            return tensors, state
+            return tensors, facts["state"]
         sent, states = [], []
+        lr = self.engine.settings.lr * self.lr_factor
         for i, task in enumerate(self.tasks):
             one = lambda tree, i=i: {name: stack[i] for name, stack in tree.items()}  # noqa: E731
-            lr = self.engine.settings.lr * self.lr_factor
-            run = LocalRun(int(self.plan.steps[i]), lr, len(task.rows), task.weight)
-            new, own = algorithm.finish(one(tensors), task.params, one(state), self.server_state, run)
+            local = Local(
+                task.params,
+                one(facts["state"]),
+                self.server_state,
+                task.counts,
+                one(facts["start"]),
+                self.round,
+            )
+            run = LocalRun(int(self.plan.steps[i]), lr, len(task.rows), task.weight, self.momentum)
+            with torch.no_grad():
+                new, own = algorithm.finish(one(tensors), local, run)
             sent.append(new)
             states.append(own)
         return _stack_trees(sent), _stack_trees(states)
@@ -235,23 +305,6 @@ class CohortRun:
                     f"The update of client {client.key!r} in round {self.round} is not finite in {name!r}. "
                     "Lower the learning rate, scale the features, or clip gradients."
                 )
-
-
-def _row_losses(criterion, output, y):
-    """Loss of every row; `output` is (rows, classes)."""
-    if isinstance(criterion, nn.NLLLoss):
-        logs = torch.log(output + torch.finfo(output.dtype).eps)
-        return F.nll_loss(
-            logs, y, weight=criterion.weight, ignore_index=criterion.ignore_index, reduction="none"
-        )
-    return F.cross_entropy(
-        output,
-        y,
-        weight=criterion.weight,
-        ignore_index=criterion.ignore_index,
-        label_smoothing=criterion.label_smoothing,
-        reduction="none",
-    )
 
 
 def _columns_first(stack):

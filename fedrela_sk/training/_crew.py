@@ -82,7 +82,7 @@ class Crew:
         """Remove what was written."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def train(self, round, tasks, server_state, lr_factor=1.0):
+    def train(self, round, tasks, server_state, lr_factor=1.0, progress=0.0):
         """Updates of the clients of one round; as the engine's own `train`."""
         tasks = list(tasks)
         self._write_layout(tasks)
@@ -93,7 +93,7 @@ class Crew:
                 self.token,
                 self._version,
                 self.n_threads,
-                _Message.of(unit, round, server_state, lr_factor),
+                _Message.of(unit, round, server_state, lr_factor, progress),
             )
             for unit in units
         )
@@ -103,7 +103,7 @@ class Crew:
 
     def _write_layout(self, tasks):
         """Write rows and labels of clients that are new or were relabelled since."""
-        parts = {task.client.position: (task.rows, task.y, task.class_weights) for task in tasks}
+        parts = {task.client.position: (task.rows, task.y, task.class_weights, task.counts) for task in tasks}
         known = self._layout
         if all(p in known and all(a is b for a, b in zip(known[p], parts[p], strict=True)) for p in parts):
             return
@@ -130,9 +130,10 @@ class _Message:
     states: tuple
     server_state: dict
     lr_factor: float
+    progress: float
 
     @classmethod
-    def of(cls, unit, round, server_state, lr_factor):
+    def of(cls, unit, round, server_state, lr_factor, progress):
         first = unit[0].params
         shared = {n: t for n, t in first.items() if all(task.params[n] is t for task in unit)}
         own = [_to_arrays({n: t for n, t in task.params.items() if n not in shared}) for task in unit]
@@ -144,6 +145,7 @@ class _Message:
             tuple(_to_arrays(task.state) for task in unit),
             _to_arrays(server_state),
             lr_factor,
+            progress,
         )
 
     def tasks(self, layout):
@@ -154,10 +156,12 @@ class _Message:
         for position, weight, private, state in zip(
             self.positions, self.weights, own, self.states, strict=True
         ):
-            client, rows, y, class_weights = layout[position]
+            client, rows, y, class_weights, counts = layout[position]
             full = shared | _to_tensors(private)
             params = {name: full[name] for name in order}
-            tasks.append(LocalTask(client, rows, y, class_weights, weight, params, _to_tensors(state)))
+            tasks.append(
+                LocalTask(client, rows, y, class_weights, weight, params, _to_tensors(state), counts)
+            )
         return tasks
 
 
@@ -173,6 +177,7 @@ def _train_unit(folder, token, version, n_threads, message):
             message.tasks(fit["layout"]),
             _to_tensors(message.server_state),
             message.lr_factor,
+            message.progress,
         )
         return [_with_arrays(update) for update in updates]
 

@@ -5,6 +5,7 @@ probabilities, as in skorch.
 """
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from fedrela_sk.exceptions import NetError
@@ -13,8 +14,14 @@ from fedrela_sk.exceptions import NetError
 _SUM_TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}
 
 
-def check_criterion(criterion):
+def check_criterion(criterion, own_loss=False):
     """`criterion` itself, if its logits are known.
+
+    Parameters
+    ----------
+    criterion : nn.Module
+    own_loss : bool
+        Whether a method's loss takes its place.
 
     Raises
     ------
@@ -26,6 +33,11 @@ def check_criterion(criterion):
         raise NetError(
             f"criterion must be torch.nn.CrossEntropyLoss (or a child of it) on logits, or torch.nn.NLLLoss on "
             f"probabilities; got {type(criterion).__name__}. Derive a custom loss from CrossEntropyLoss."
+        )
+    if own_loss and type(criterion) not in (nn.CrossEntropyLoss, nn.NLLLoss):
+        raise NetError(
+            f"criterion={type(criterion).__name__} would not be used: the algorithm has a loss of its own. Use "
+            "torch.nn.CrossEntropyLoss with it, or this criterion with an algorithm that takes any."
         )
     if criterion.reduction not in ("mean", "sum"):
         raise NetError(
@@ -68,11 +80,82 @@ def check_output(output, criterion, n_classes):
         )
 
 
-def _log_input(criterion, output):
+def log_input(criterion, output):
     """What the criterion expects: logits, or log probabilities spelt as skorch spells them."""
     if isinstance(criterion, nn.NLLLoss):
         return torch.log(output + torch.finfo(output.dtype).eps)
     return output
+
+
+def use_counts(criterion, counts, progress):
+    """Tell a criterion of `fedrela_sk.losses` whose rows it sees; others do not ask."""
+    if hasattr(criterion, "use"):
+        criterion.use(counts, progress)
+
+
+def row_losses(criterion, logits, y):
+    """Loss of every row.
+
+    Parameters
+    ----------
+    criterion : CrossEntropyLoss or NLLLoss
+        Its `reduction` is not used, its own ``weight`` counts as usual.
+    logits : tensor of shape (n_rows, n_classes)
+        As `log_input` gives them.
+    y : tensor of shape (n_rows,), int64
+
+    Returns
+    -------
+    losses : tensor of shape (n_rows,)
+    """
+    if isinstance(criterion, nn.NLLLoss):
+        return F.nll_loss(
+            logits, y, weight=criterion.weight, ignore_index=criterion.ignore_index, reduction="none"
+        )
+    if type(criterion) is nn.CrossEntropyLoss:
+        return F.cross_entropy(
+            logits,
+            y,
+            weight=criterion.weight,
+            ignore_index=criterion.ignore_index,
+            label_smoothing=criterion.label_smoothing,
+            reduction="none",
+        )
+    reduction, criterion.reduction = criterion.reduction, "none"
+    try:
+        losses = criterion(logits, y)
+    finally:
+        criterion.reduction = reduction
+    if losses.shape != y.shape:
+        raise NetError(
+            f"{type(criterion).__name__} must return one loss per row when its reduction is 'none' "
+            f"(row weights need it); got shape {tuple(losses.shape)} for {len(y)} rows."
+        )
+    return losses
+
+
+def row_shares(criterion, y, weights):
+    """Share of every row in the loss of its batch, so that the loss is the sum of share times row loss.
+
+    Parameters
+    ----------
+    criterion : CrossEntropyLoss or NLLLoss
+        With reduction "mean" a share is weight / sum of weights, "sum": the weight itself.
+    y : tensor of shape (..., n_rows), int64
+    weights : tensor of shape (..., n_rows)
+        Row weights, 0 for rows that only fill up.
+
+    Returns
+    -------
+    shares : tensor of shape (..., n_rows)
+        All 0 in a batch without weight.
+    """
+    if criterion.reduction == "sum":
+        return weights
+    own = getattr(criterion, "weight", None)
+    counted = weights if own is None else weights * own[y]
+    mass = (counted * (y != criterion.ignore_index)).sum(-1, keepdim=True)
+    return torch.where(mass > 0, weights / mass.clamp_min(torch.finfo(mass.dtype).tiny), 0 * weights)
 
 
 def batch_loss(criterion, output, y, weights=None):
@@ -89,26 +172,10 @@ def batch_loss(criterion, output, y, weights=None):
         Row weights. The mean becomes sum(w l) / sum(w), so that an integer weight equals repeated rows; a
         batch without weight has loss 0.
     """
-    inputs = _log_input(criterion, output)
+    logits = log_input(criterion, output)
     if weights is None:
-        return criterion(inputs, y)
-    reduction, criterion.reduction = criterion.reduction, "none"
-    try:
-        losses = criterion(inputs, y)
-    finally:
-        criterion.reduction = reduction
-    if losses.shape != y.shape:
-        raise NetError(
-            f"{type(criterion).__name__} must return one loss per row when its reduction is 'none' "
-            f"(row weights need it); got shape {tuple(losses.shape)} for {len(y)} rows."
-        )
-    total = (weights * losses).sum()
-    if reduction == "sum":
-        return total
-    own = getattr(criterion, "weight", None)
-    weights = weights if own is None else weights * own[y]
-    mass = (weights * (y != criterion.ignore_index)).sum()
-    return torch.where(mass > 0, total / mass.clamp_min(torch.finfo(mass.dtype).tiny), 0 * total)
+        return criterion(logits, y)
+    return (row_shares(criterion, y, weights) * row_losses(criterion, logits, y)).sum()
 
 
 def posteriors_of(criterion, output):

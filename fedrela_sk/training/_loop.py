@@ -1,19 +1,21 @@
 """The loop engine: one client after the other. The readable reference; runs any module."""
 
 import math
+from dataclasses import replace
 
 import torch
 
 from fedrela_sk import _tree
-from fedrela_sk._random import Purpose
+from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk._update import ClientUpdate
-from fedrela_sk.algorithms import LocalRun
+from fedrela_sk.algorithms import Local, LocalRun
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
-from fedrela_sk.training._batches import batch_bounds, epoch_orders
+from fedrela_sk.training._batches import batch_bounds, client_orders
 from fedrela_sk.training._callbacks import LocalTrainingStopped, Notifier
-from fedrela_sk.training._criterion import batch_loss, check_output
+from fedrela_sk.training._criterion import batch_loss, check_output, log_input, row_shares, use_counts
 from fedrela_sk.training._generator import drawing_generators, seed_generators, training_draws
-from fedrela_sk.training._net import forward, read_settings, tensors_of, write_tensors
+from fedrela_sk.training._model import Batch, Model, client_data
+from fedrela_sk.training._net import forward, momentum_of, read_settings, tensors_of, write_tensors
 
 # clients that a worker takes at a time; changes no result
 UNIT_SIZE = 8
@@ -45,12 +47,15 @@ class LoopEngine:
         self._notify = Notifier(net, self.settings.callbacks)
         self._trainable = {name: p for name, p in net.module_.named_parameters() if p.requires_grad}
         self._draws = training_draws(net, self.settings.callbacks, algorithm)
+        self._model = Model(net.module_, net.criterion_, n_classes)
+        self._own_loss = algorithm.overrides("loss")
+        self._row_losses = algorithm.overrides("row_losses")
         self._output_checked = False
         self._optimizer = None
         self._holds_state = False
         self._options = []
 
-    def train(self, round, tasks, server_state, lr_factor=1.0):
+    def train(self, round, tasks, server_state, lr_factor=1.0, progress=0.0):
         """Updates of the clients of one round, in the order of `tasks`.
 
         Parameters
@@ -58,8 +63,11 @@ class LoopEngine:
         round : int
         tasks : iterable of LocalTask
         server_state : dict of tensors
+            What the server sends along with the model.
         lr_factor : float
             Factor on the net's learning rates in this round.
+        progress : float in [0, 1)
+            Share of all rounds that are over, for criteria that change with it.
 
         Yields
         ------
@@ -71,7 +79,7 @@ class LoopEngine:
             Whatever went wrong, with client and round; `NotFiniteError` for a loss or an update.
         """
         for task in tasks:
-            yield self._train_one(round, task, server_state, lr_factor)
+            yield self._train_one(round, task, server_state, lr_factor, progress)
 
     def close(self):
         """Nothing is held outside this process."""
@@ -80,15 +88,15 @@ class LoopEngine:
         """The tasks in groups that one worker takes at a time."""
         return [tasks[i : i + UNIT_SIZE] for i in range(0, len(tasks), UNIT_SIZE)]
 
-    def train_unit(self, round, tasks, server_state, lr_factor):
+    def train_unit(self, round, tasks, server_state, lr_factor, progress=0.0):
         """Updates of one group, a list."""
-        return list(self.train(round, tasks, server_state, lr_factor))
+        return list(self.train(round, tasks, server_state, lr_factor, progress))
 
-    def _train_one(self, round, task, server_state, lr_factor):
+    def _train_one(self, round, task, server_state, lr_factor, progress):
         """The update of one client; errors name it, torch's generators stay as they were."""
         try:
             with drawing_generators(self._draws, self.net.device):
-                return self._train_client(round, task, server_state, lr_factor)
+                return self._train_client(round, task, server_state, lr_factor, progress)
         except ClientError:
             raise
         except NetError as error:
@@ -98,26 +106,26 @@ class LoopEngine:
                 f"Client {task.client.key!r} failed in round {round}: {type(error).__name__}: {error}"
             ) from error
 
-    def _train_client(self, round, task, server_state, lr_factor):
-        module = self.net.module_
+    def _train_client(self, round, task, server_state, lr_factor, progress):
+        module, settings = self.net.module_, self.settings
         if self._draws:
             seed_generators(self.net.device, self.seed, Purpose.MODULE, round, task.client.code)
         write_tensors(module, task.params)
         module.train()
         notes = self._freeze_batch_norm(task)
         optimizer = self._fresh_optimizer(lr_factor)
-        state = task.state or self.algorithm.init_client(task.params)
-        loss, n_steps = self._epochs(round, task, optimizer, state, server_state)
+        use_counts(self.net.criterion_, task.counts, progress)
+        loss, n_steps, local = self._epochs(round, task, optimizer, self._local(round, task, server_state))
         if not math.isfinite(loss):
             raise NotFiniteError(
                 f"The loss of client {task.client.key!r} in round {round} is {loss}. "
                 "Lower the learning rate, scale the features, or clip gradients "
                 "(skorch.callbacks.GradientNormClipping)."
             )
-        run = LocalRun(n_steps, self.settings.lr * lr_factor, len(task.rows), task.weight)
-        tensors, state = self.algorithm.finish(
-            _tree.copy(tensors_of(module)), task.params, state, server_state, run
-        )
+        momentum = momentum_of(optimizer)
+        run = LocalRun(n_steps, settings.lr * lr_factor, len(task.rows), task.weight, momentum)
+        with torch.no_grad():
+            tensors, state = self.algorithm.finish(_tree.copy(tensors_of(module)), local, run)
         bad = _tree.first_not_finite(tensors)
         if bad is not None:
             raise NotFiniteError(
@@ -128,6 +136,25 @@ class LoopEngine:
         kept = {name: tensors[name] for name in task.params if name not in shared}
         sent = {name: tensor for name, tensor in tensors.items() if name not in kept}
         return ClientUpdate(task.client, sent, task.weight, kept, state, loss, n_steps, notes)
+
+    def _local(self, round, task, server_state):
+        """What the hooks may read of this client in this round."""
+        algorithm = self.algorithm
+        stream = None
+        if algorithm.loop_only is not None:
+            stream = numpy_stream(self.seed, Purpose.METHOD, round, task.client.code)
+        local = Local(
+            anchor=task.params,
+            state=task.state or algorithm.init_client(task.params),
+            server=server_state,
+            counts=task.counts,
+            round=round,
+            stream=stream,
+        )
+        if not algorithm.overrides("begin"):
+            return local
+        start = algorithm.begin(self._model, client_data(self.data, task), local)
+        return replace(local, start=_tree.detach(start))
 
     def _freeze_batch_norm(self, task):
         """BatchNorm has no statistics of one row: such a client trains with the running ones."""
@@ -158,12 +185,10 @@ class LoopEngine:
             group.update(options, params=params, lr=options["lr"] * lr_factor)
         return self._optimizer
 
-    def _epochs(self, round, task, optimizer, state, server_state):
-        """(mean loss over the rows seen, steps) of all local epochs."""
-        settings, client = self.settings, task.client
-        orders = epoch_orders(
-            len(task.rows), settings.epochs, settings.shuffle, self.seed, round, client.code
-        )
+    def _epochs(self, round, task, optimizer, local):
+        """(mean loss over the rows seen, steps, local after the last step) of all local epochs."""
+        settings = self.settings
+        orders = client_orders(self.algorithm, task, settings, self.n_classes, self.seed, round)
         bounds = batch_bounds(len(task.rows), settings.batch_size, bool(settings.batch_norms))
         total, n_seen, n_steps = 0.0, 0, 0
         try:
@@ -175,7 +200,7 @@ class LoopEngine:
                 for start, stop in bounds:
                     batch = X[start:stop], y[start:stop]
                     row_weights = None if weights is None else weights[start:stop]
-                    loss, output = self._step(batch, row_weights, optimizer, task.params, state, server_state)
+                    loss, output, local = self._step(batch, row_weights, optimizer, local)
                     total = total + loss * (stop - start)
                     n_seen, n_steps = n_seen + stop - start, n_steps + 1
                     self._notify.batch_end(batch, loss, output)
@@ -183,7 +208,7 @@ class LoopEngine:
         except LocalTrainingStopped:
             pass
         self._notify.train_end(self.data.X, task)
-        return float(total) / max(n_seen, 1), n_steps
+        return float(total) / max(n_seen, 1), n_steps, local
 
     def _rows(self, task, order):
         """X, labels and row weights of a client in the order of one epoch."""
@@ -194,38 +219,61 @@ class LoopEngine:
             weights = by_class if weights is None else weights * by_class
         return self.data.X[rows], y, weights
 
-    def _step(self, batch, weights, optimizer, anchor, state, server_state):
-        """One optimiser step; the batch's loss and output before it, penalty left out."""
-        net, algorithm, trainable = self.net, self.algorithm, self._trainable
+    def _step(self, batch, weights, optimizer, local):
+        """One optimiser step: (the batch's loss before it, penalty left out; output or None; new local)."""
+        algorithm, trainable = self.algorithm, self._trainable
         seen = {}
         self._notify.batch_begin(batch)
 
         def closure():
             optimizer.zero_grad()
-            output = forward(net, batch[0])
-            if not self._output_checked:
-                check_output(output, net.criterion_, self.n_classes)
-                self._output_checked = True
-            loss = batch_loss(net.criterion_, output, batch[1], weights)
+            loss, output, state = self._batch_loss(batch, weights, local)
             seen.setdefault("loss", loss.detach())
             seen.setdefault("output", output)
+            seen["state"] = state
             if algorithm.overrides("penalty"):
-                loss = loss + algorithm.penalty(trainable, anchor, state, server_state)
+                loss = loss + algorithm.penalty(trainable, local)
             loss.backward()
             if algorithm.overrides("correct"):
-                self._correct(anchor, state, server_state)
+                self._correct(local)
             self._notify(
                 "on_grad_computed", named_parameters=list(trainable.items()), batch=batch, training=True
             )
             return loss
 
         optimizer.step(closure)
-        return seen["loss"], seen["output"]
+        if seen["state"] is not None:
+            local = replace(local, state=_tree.detach(seen["state"]))
+        return seen["loss"], seen["output"], local
 
-    def _correct(self, anchor, state, server_state):
+    def _batch_loss(self, batch, weights, local):
+        """(loss of a batch, the module's output or None, the method's new state or None)."""
+        net, (x, y) = self.net, batch
+        if not (self._own_loss or self._row_losses):
+            output = self._checked(forward(net, x))
+            return batch_loss(net.criterion_, output, y, weights), output, None
+        weights = torch.ones(len(y), dtype=self.data.X.dtype, device=y.device) if weights is None else weights
+        share = row_shares(net.criterion_, y, weights)
+        if self._row_losses:
+            output = self._checked(forward(net, x))
+            losses = self.algorithm.row_losses(log_input(net.criterion_, output), y, local)
+            return (share * losses).sum(), output, None
+        if not self._output_checked:
+            self._checked(self._model.raw(x))
+        result = self.algorithm.loss(self._model, Batch(x, y, share, net.criterion_), local)
+        loss, state = result if isinstance(result, tuple) else (result, None)
+        return loss, None, state
+
+    def _checked(self, output):
+        if not self._output_checked:
+            check_output(output, self.net.criterion_, self.n_classes)
+            self._output_checked = True
+        return output
+
+    def _correct(self, local):
         """Replace the gradients by what the algorithm makes of them."""
         with torch.no_grad():
             grads = {name: p.grad for name, p in self._trainable.items() if p.grad is not None}
             params = {name: p.detach() for name, p in self._trainable.items()}
-            for name, grad in self.algorithm.correct(grads, params, anchor, state, server_state).items():
+            for name, grad in self.algorithm.correct(grads, params, local).items():
                 self._trainable[name].grad = grad

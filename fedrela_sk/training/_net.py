@@ -67,7 +67,7 @@ def default_net(n_features, n_classes):
     )
 
 
-def build_net(estimator, X, y, n_classes, seed):
+def build_net(estimator, X, y, n_classes, seed, prepare=None, own_loss=False):
     """An initialised copy of the caller's net; the caller's own stays as it is.
 
     Parameters
@@ -80,6 +80,10 @@ def build_net(estimator, X, y, n_classes, seed):
     n_classes : int
     seed : int
         Initial weights are drawn from stream (seed, INIT), whatever torch's global generator holds.
+    prepare : callable of (module, n_classes) or None
+        Gives the module that is trained, for methods with a head of their own.
+    own_loss : bool
+        Whether the method's loss takes the place of the criterion, which must then be a plain one.
 
     Raises
     ------
@@ -103,9 +107,21 @@ def build_net(estimator, X, y, n_classes, seed):
         for callback in user_callbacks(net):
             callback.on_train_begin(net, X=X, y=y)
         net.verbose = verbose
-    check_criterion(net.criterion_)
+        if prepare is not None:
+            _prepare(net, prepare, n_classes)
+    check_criterion(net.criterion_, own_loss)
     net.classes_inferred_ = torch.arange(n_classes).numpy()
     return net
+
+
+def _prepare(net, prepare, n_classes):
+    """Put the module that a method makes of the net's own in its place."""
+    module = prepare(net.module_, n_classes)
+    if module is not net.module_:
+        net.module_ = module
+    dtype = floating_dtype(module)
+    module.to(device=net.device, dtype=dtype)
+    net.initialize_optimizer()
 
 
 def _check_net(net):
@@ -163,6 +179,11 @@ def read_settings(net):
         batch_norms=tuple(layer for layer in net.module_.modules() if isinstance(layer, BATCH_NORMS)),
         callbacks=user_callbacks(net),
     )
+
+
+def momentum_of(optimizer):
+    """Momentum of SGD or RMSprop, 0 where an optimiser has none."""
+    return float(optimizer.param_groups[0].get("momentum", 0.0))
 
 
 def tensors_of(module):

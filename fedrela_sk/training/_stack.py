@@ -14,8 +14,9 @@ class Stack:
     params : dict of leaf tensors
         Trainable and frozen parameters.
     buffers : dict of tensors
-    anchor, state : dict of tensors
-        Trainable parameters as received; the algorithm's client state.
+    facts : dict
+        What hooks read of each client: dictionaries "anchor" (tensors as received), "state", "start", and the
+        tensor "counts" where classes are counted.
     mask : tensor of shape (n_clients, width)
         1 for real rows of the current batch, 0 for padding.
     lengths : tensor of shape (n_clients,)
@@ -26,8 +27,7 @@ class Stack:
 
     params: dict
     buffers: dict
-    anchor: dict
-    state: dict
+    facts: dict
     frozen_norm: torch.Tensor
     mask: torch.Tensor | None = None
     lengths: torch.Tensor | None = None
@@ -39,4 +39,7 @@ class Stack:
             name: tensor.detach()[:n].requires_grad_(tensor.requires_grad)
             for name, tensor in self.params.items()
         }
-        return Stack(params, cut(self.buffers), cut(self.anchor), cut(self.state), self.frozen_norm[:n])
+        facts = {
+            name: cut(entry) if isinstance(entry, dict) else entry[:n] for name, entry in self.facts.items()
+        }
+        return Stack(params, cut(self.buffers), facts, self.frozen_norm[:n])

@@ -10,6 +10,7 @@ from torch.func import functional_call, vmap
 
 from fedrela_sk import _tree
 from fedrela_sk._random import Purpose
+from fedrela_sk.algorithms import Algorithm
 from fedrela_sk.training._generator import forked_generators, seed_generators
 from fedrela_sk.training._graph import NotStackable, StackedGraph
 from fedrela_sk.training._net import BATCH_NORMS, floating_dtype, tensors_of, write_tensors
@@ -23,7 +24,7 @@ _ELEMENTWISE_OPTIMIZERS = (
 _SEAMS = ("infer", "initialize_optimizer", "get_params_for_optimizer")
 
 
-def stacked_forward(net, X):
+def stacked_forward(net, X, algorithm=None):
     """The forward pass of a net for a stack of clients.
 
     Parameters
@@ -31,6 +32,8 @@ def stacked_forward(net, X):
     net : initialised skorch net
     X : tensor of shape (n_rows, ...)
         Some of the data, to prove that the stacked pass gives what the module gives.
+    algorithm : Algorithm or None
+        A method with a loss of its own runs the module itself, under vmap. None: any other.
 
     Returns
     -------
@@ -44,14 +47,20 @@ def stacked_forward(net, X):
         With the reason.
     """
     _check_parts(net)
+    algorithm = Algorithm() if algorithm is None else algorithm
+    own_loss = algorithm.overrides("loss")
+    if algorithm.loop_only is not None:
+        raise NotStackable(f"{type(algorithm).__name__} {algorithm.loop_only}")
     with forked_generators(net.device):  # reading a forward pass that draws, draws
         seed_generators(net.device, 0, Purpose.MODULE)
-        return _proved_forward(net.module_, _some_rows(X))
+        return _proved_forward(net.module_, _some_rows(X), own_loss)
 
 
-def _proved_forward(module, X):
+def _proved_forward(module, X, own_loss):
     """The direct form where it gives what the module gives, else `torch.func.vmap`."""
     try:
+        if own_loss:
+            raise NotStackable("the method runs the module in a loss of its own")
         forward = StackedGraph(module)
         _prove(module, forward, X)
         return forward, "direct"
@@ -72,8 +81,12 @@ def _check_parts(net):
     for seam in _SEAMS:
         if getattr(type(net), seam) is not getattr(NeuralNetClassifier, seam):
             raise NotStackable(f"{type(net).__name__} overrides {seam}")
-    if type(net.criterion_) not in (nn.CrossEntropyLoss, nn.NLLLoss):
-        raise NotStackable(f"criterion {type(net.criterion_).__name__} may look across rows")
+    criterion = net.criterion_
+    known = type(criterion) in (nn.CrossEntropyLoss, nn.NLLLoss) or hasattr(criterion, "row_losses")
+    if not known:
+        raise NotStackable(f"criterion {type(criterion).__name__} may look across rows")
+    if getattr(criterion, "draws", False):
+        raise NotStackable(f"criterion {type(criterion).__name__} draws random numbers")
     if net.optimizer not in _ELEMENTWISE_OPTIMIZERS:
         name = getattr(net.optimizer, "__name__", repr(net.optimizer))
         raise NotStackable(f"optimizer {name} is not elementwise")
@@ -226,8 +239,7 @@ def _probe_stack(module, clients, X):
     stack = Stack(
         params={name: tensor for name, tensor in stacked.items() if name in names},
         buffers={name: tensor for name, tensor in stacked.items() if name not in names},
-        anchor={},
-        state={},
+        facts={},
         frozen_norm=torch.zeros(2, dtype=torch.bool, device=X.device),
     )
     stack.mask = torch.ones(2, len(X), dtype=X.dtype, device=X.device)

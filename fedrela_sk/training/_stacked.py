@@ -9,6 +9,7 @@ from fedrela_sk.exceptions import ClientError, NetError
 from fedrela_sk.training._cohort import make_cohorts
 from fedrela_sk.training._cohort_run import CohortRun
 from fedrela_sk.training._generator import drawing_generators, seed_generators, training_draws
+from fedrela_sk.training._model import Model
 from fedrela_sk.training._net import read_settings
 from fedrela_sk.training._stackable import clip_rule, stacked_forward
 
@@ -47,21 +48,23 @@ class StackedEngine:
         self.unit_size = cohort_size
         self.precision = precision
         self.settings = read_settings(net)
-        self.forward, self.kind = stacked_forward(net, data.X)
+        self.forward, self.kind = stacked_forward(net, data.X, algorithm)
         self.clip = clip_rule(self.settings.callbacks)
         module = net.module_
         self.param_names = {name: p.requires_grad for name, p in module.named_parameters()}
+        self.buffer_names = tuple(name for name, _ in module.named_buffers())
+        self.model = Model(module, net.criterion_, n_classes)
         self.plans = {}
         self._draws = training_draws(net, self.settings.callbacks, algorithm)
         self.output_checked = False
 
-    def train(self, round, tasks, server_state, lr_factor=1.0):
+    def train(self, round, tasks, server_state, lr_factor=1.0, progress=0.0):
         """Updates of the clients of one round, a `CohortUpdate` per cohort, in the plan's order.
 
         Parameters and errors as in `LoopEngine.train`.
         """
         for cohort in self.units(list(tasks)):
-            yield from self.train_unit(round, cohort, server_state, lr_factor)
+            yield from self.train_unit(round, cohort, server_state, lr_factor, progress)
 
     def close(self):
         """Nothing is held outside this process."""
@@ -70,11 +73,11 @@ class StackedEngine:
         """The cohorts of a round: groups of tasks that one worker takes at a time."""
         return make_cohorts(tasks, self.settings, self.unit_size)
 
-    def train_unit(self, round, tasks, server_state, lr_factor):
+    def train_unit(self, round, tasks, server_state, lr_factor, progress=0.0):
         """`CohortUpdate` of one cohort, in a list; `tasks` are ordered as `units` orders them."""
         try:
             with drawing_generators(self._draws, self.net.device):
-                return [self._train(round, tasks, server_state, lr_factor)]
+                return [self._train(round, tasks, server_state, lr_factor, progress)]
         except NetError as error:
             raise NetError(f"Round {round}, clients {_names(tasks)}: {error}") from error
         except ClientError:
@@ -91,17 +94,17 @@ class StackedEngine:
             return nullcontext()
         return torch.autocast(self.data.X.device.type, dtype=torch.bfloat16)
 
-    def _train(self, round, tasks, server_state, lr_factor):
+    def _train(self, round, tasks, server_state, lr_factor, progress):
         self.net.module_.train()  # Dropout acts through the module's own layers
         if self._draws:
             seed_generators(self.net.device, self.seed, Purpose.MODULE, round, tasks[0].client.code)
-        run = self.cohort_run(round, tasks, server_state, lr_factor)
+        run = self.cohort_run(round, tasks, server_state, lr_factor, progress)
         run.all_steps()
         return run.update()
 
-    def cohort_run(self, round, tasks, server_state, lr_factor):
+    def cohort_run(self, round, tasks, server_state, lr_factor, progress=0.0):
         """One cohort in one round, laid out but not trained yet."""
-        return CohortRun(self, round, tasks, server_state, lr_factor)
+        return CohortRun(self, round, tasks, server_state, lr_factor, progress)
 
 
 def _names(tasks):

@@ -42,6 +42,8 @@ class LocalTask:
         The model as this client receives it.
     state : dict of tensors
         What the client kept since it last took part.
+    counts : tensor of shape (n_classes,) or None
+        The client's rows of each class, for losses that count.
     """
 
     client: ClientSpec
@@ -51,3 +53,4 @@ class LocalTask:
     weight: float
     params: dict
     state: dict
+    counts: torch.Tensor | None = None

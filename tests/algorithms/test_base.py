@@ -2,22 +2,28 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
 
 from fedrela_sk.aggregation import WeightedMean
-from fedrela_sk.algorithms import Algorithm, LocalRun
+from fedrela_sk.algorithms import Algorithm, Job, Local, LocalRun, RoundFacts
 
+MODULE = torch.nn.Identity()
 PARAMS = {"w": torch.tensor([1.0]), "n": torch.tensor(2)}
-HOOKS = ["shared", "init_server", "init_client", "penalty", "correct", "finish", "aggregate", "step"]
+HOOKS = [
+    "prepare", "shared", "init_server", "init_client", "asks", "report", "gather", "broadcast", "weigh", "begin",
+    "order", "row_losses", "loss", "penalty", "correct", "finish", "aggregate", "step", "server_train",
+    "predict_params", "personal_params",
+]  # fmt: skip
 
 
 class Prox(Algorithm):
     def __init__(self, mu=0.5):
         self.mu = mu
 
-    def penalty(self, params, anchor, client_state, server_state):
+    def penalty(self, params, local):
         return self.mu
 
 
@@ -27,18 +33,40 @@ class Child(Prox):
 
 def test_defaults_change_nothing():
     algorithm, anchor, grads, state = Algorithm(), {"w": torch.zeros(1)}, {"w": torch.ones(1)}, {"c": 1}
+    local = Local(anchor=anchor, state=state, server={}, counts=None)
     run = LocalRun(n_steps=1, lr=0.1, n_rows=2, weight=3.0)
+    facts = RoundFacts(round=0, n_participants=1, n_clients=2, lr=0.1)
+    job = Job(n_clients=2, n_classes=3, classes=np.arange(3), seed=0, like=torch.empty(0))
+    weights = np.array([1.0, 2.0])
+    assert algorithm.check() is None
+    assert algorithm.prepare(MODULE, 3) is MODULE
     assert algorithm.shared(PARAMS) == ("w", "n")
-    assert algorithm.init_server(PARAMS) == {}
+    assert algorithm.init_server(PARAMS, job) == {}
     assert algorithm.init_client(PARAMS) == {}
-    assert algorithm.penalty(PARAMS, anchor, state, state) == 0.0
-    assert algorithm.correct(grads, PARAMS, anchor, state, state) is grads
-    sent, kept = algorithm.finish(PARAMS, anchor, state, state, run)
+    assert algorithm.asks(0) == "nobody"
+    assert algorithm.report(None, None, local) == {}
+    assert algorithm.gather({}, state, facts) is state
+    assert algorithm.broadcast(state) == {}
+    assert algorithm.weigh(weights, np.arange(2), state) is weights
+    assert algorithm.begin(None, None, local) == {}
+    assert algorithm.order(np.zeros(2), 1, 3, None) is None
+    assert algorithm.penalty(PARAMS, local) == 0.0
+    assert algorithm.correct(grads, PARAMS, local) is grads
+    sent, kept = algorithm.finish(PARAMS, local, run)
     assert sent is PARAMS
     assert kept is state
-    params, server = algorithm.step(PARAMS, anchor, state)
-    assert params is anchor
+    params, server = algorithm.step(PARAMS, anchor | {"extra": torch.ones(1)}, state, facts)
+    assert params == PARAMS | anchor
     assert server is state
+    assert algorithm.server_train(None, PARAMS, state, facts) == (PARAMS, state)
+    assert algorithm.predict_params(PARAMS, state, None) is PARAMS
+    assert algorithm.personal_params(PARAMS, anchor | {"gone": torch.ones(1)}) == PARAMS | anchor
+
+
+@pytest.mark.parametrize("hook", ["row_losses", "loss"])
+def test_a_loss_is_the_criterions_unless_a_method_has_one(hook):
+    with pytest.raises(NotImplementedError):
+        getattr(Algorithm(), hook)(None, None, None)
 
 
 def test_every_round_has_an_aggregator_of_its_own():

@@ -9,8 +9,9 @@ from fedrela_sk import FederatedClassifier
 from fedrela_sk._random import client_code
 from fedrela_sk._update import ClientSpec
 from fedrela_sk.algorithms import FedAvg
-from fedrela_sk.federation._conductor import Conductor, Plan
+from fedrela_sk.federation._conductor import Conductor
 from fedrela_sk.federation._relabeling import check_relabel_posteriors
+from fedrela_sk.federation._state import Plan
 from fedrela_sk.training import LocalData, Loop, build_net, tensors_of
 
 

@@ -6,9 +6,10 @@ import torch
 from sklearn.base import BaseEstimator
 
 from fedrela_sk._update import ClientUpdate
-from fedrela_sk.algorithms import FedAvg, LocalOnly
+from fedrela_sk.algorithms import FedAvg, LocalOnly, RoundFacts
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError, PartitionError
-from fedrela_sk.federation._conductor import predict_alone, server_round
+from fedrela_sk.federation._conductor import server_round
+from fedrela_sk.federation._predicting import predict_alone
 from fedrela_sk.federation._validation import Validation
 from fedrela_sk.training import posteriors
 from tests.federation.helpers import Logits, make_conductor, make_net, make_rows, make_spec
@@ -42,13 +43,22 @@ class Drop(BaseEstimator):
         return y, keep
 
 
+STALE = {"w": torch.tensor([-1.0]), "n": torch.tensor(0)}
+
+
+def facts(n_updates):
+    return RoundFacts(round=0, n_participants=n_updates, n_clients=3, lr=0.1)
+
+
 def update(value, weight, spec):
     return ClientUpdate(spec, {"w": torch.tensor([value]), "n": torch.tensor(int(value))}, weight)
 
 
 def test_the_server_folds_what_it_is_sent():
     a, b, _ = three_clients()
-    params, state = server_round(FedAvg(), iter([update(1.0, 1, a), update(5.0, 3, b)]), {}, {"s": 1})
+    params, state = server_round(
+        FedAvg(), iter([update(1.0, 1, a), update(5.0, 3, b)]), STALE, {"s": 1}, facts
+    )
     assert params["w"].item() == 4.0
     assert params["n"].item() == 5
     assert state == {"s": 1}
@@ -97,11 +107,12 @@ def test_losses_and_participants_follow_the_order_in_which_updates_come():
     class Backwards:
         """An engine whose plan folds clients in another order, as cohorts do."""
 
-        def train(self, round, tasks, server_state, lr_factor):
+        def train(self, round, tasks, server_state, lr_factor, progress):
             for task in reversed(tasks):
                 yield ClientUpdate(task.client, dict(task.params), task.weight, loss=float(task.client.key))
 
     conductor, state = make_conductor(X, CODES, three_clients())
+    Backwards.settings = conductor.engine.settings
     conductor.engine = Backwards()
     conductor.run_round(state, 0)
     assert state.history[0].participants == (2, 1, 0)
@@ -241,8 +252,8 @@ def test_state_of_an_algorithm_is_kept_and_never_sent():
         def init_client(self, params):
             return {"rounds": torch.zeros(())}
 
-        def finish(self, params, anchor, client_state, server_state, run):
-            return params, {"rounds": client_state["rounds"] + 1}
+        def finish(self, params, local, run):
+            return params, {"rounds": local.state["rounds"] + 1}
 
     conductor, state = make_conductor(X, CODES, three_clients(), algorithm=Counts())
     plain, other = make_conductor(X, CODES, three_clients())

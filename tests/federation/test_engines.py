@@ -271,14 +271,14 @@ class Reports(FedAvg):
 
     seen = []
 
-    def finish(self, params, anchor, client_state, server_state, run):
+    def finish(self, params, local, run):
         place = torch.tensor([os.getpid(), torch.get_num_threads()], dtype=torch.float64)
-        return params | {"place": place}, client_state
+        return params | {"place": place}, local.state
 
     def aggregate(self):
         return Places()
 
-    def step(self, params, aggregated, server_state):
+    def step(self, params, aggregated, server_state, facts):
         return {name: aggregated[name] for name in params}, server_state
 
 

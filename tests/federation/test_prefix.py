@@ -40,22 +40,25 @@ class Counted(FedAvg):
 class Remembers(Algorithm):
     """State at the server and at the clients; the sum over names would show their order."""
 
-    def init_server(self, params):
+    def broadcast(self, server_state):
+        return server_state
+
+    def init_server(self, params, job=None):
         return {name: torch.zeros((), dtype=torch.float64) for name in ("z", "a", "m")}
 
     def init_client(self, params):
         return {name: torch.zeros((), dtype=torch.float64) for name in ("z", "a", "m")}
 
-    def correct(self, grads, params, anchor, client_state, server_state):
-        pull = sum(client_state.values()) + sum(server_state.values())
+    def correct(self, grads, params, local):
+        pull = sum(local.state.values()) + sum(local.server.values())
         return {name: grad + 0.01 * pull for name, grad in grads.items()}
 
-    def finish(self, params, anchor, client_state, server_state, run):
-        moved = sum((params[name] - anchor[name]).sum() for name in params)
-        state = {name: own + moved / 3**i for i, (name, own) in enumerate(client_state.items())}
+    def finish(self, params, local, run):
+        moved = sum((params[name] - local.anchor[name]).sum() for name in params)
+        state = {name: own + moved / 3**i for i, (name, own) in enumerate(local.state.items())}
         return params | {"moved": moved}, state
 
-    def step(self, params, aggregated, server_state):
+    def step(self, params, aggregated, server_state, facts):
         moved = aggregated.pop("moved")
         return aggregated, {name: own + moved / 7**i for i, (name, own) in enumerate(server_state.items())}
 

@@ -9,7 +9,7 @@ import torch
 from skorch.callbacks import Callback
 
 from fedrela_sk import FedReLaRelabeler
-from fedrela_sk.algorithms import FedAvg, LocalOnly
+from fedrela_sk.algorithms import FedAvg, LocalOnly, RoundFacts
 from fedrela_sk.federation._conductor import server_round
 from tests.federation.helpers import (
     Logits,
@@ -26,6 +26,10 @@ N_CLIENTS, ROUND = 4, 2
 X, CODES = make_rows(160)
 OWNER = np.random.default_rng(1).integers(0, N_CLIENTS, size=160)
 SPECS = [make_spec(f"client {k}", np.flatnonzero(k == OWNER), k) for k in range(N_CLIENTS)]
+
+
+def facts(n_updates):
+    return RoundFacts(round=0, n_participants=n_updates, n_clients=3, lr=0.1)
 
 
 def one_round(X, codes, chosen, **settings):
@@ -84,12 +88,12 @@ def test_the_server_runs_with_the_data_deleted():
     conductor, complete = make_conductor(X, CODES, SPECS, net=net)
     data = weakref.ref(conductor.plan.data.X)
     updates = list(conductor.engine.train(0, conductor._tasks(complete, SPECS, 0), {}))
-    expected, _ = server_round(FedAvg(), updates, complete.params, {})
+    expected, _ = server_round(FedAvg(), updates, complete.params, {}, facts)
     params = complete.params
     del conductor, complete, state
     gc.collect()
     assert data() is None  # no update holds on to the rows
-    after, _ = server_round(FedAvg(), updates, params, {})
+    after, _ = server_round(FedAvg(), updates, params, {}, facts)
     assert all(torch.equal(after[name], expected[name]) for name in expected)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedrela_sk.federation._conductor import State
+from fedrela_sk.federation._state import State
 from fedrela_sk.federation._store import FORMAT, CorruptEntry, read_state, write_state
 from fedrela_sk.report import History, RoundRecord
 

@@ -67,7 +67,7 @@ def test_a_ratio_of_one_changes_nothing():
 
 @settings(max_examples=40, deadline=None)
 @given(
-    counts=st.lists(st.integers(10, 60), min_size=2, max_size=6),
+    counts=st.lists(st.integers(11, 60), min_size=2, max_size=6),  # 11 rows over 10.5 leave one
     ratio=st.integers(1, 10),
     seed=st.integers(0, 2**32 - 1),
 )

@@ -8,7 +8,7 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from fedrela_sk._update import ClientSpec
-from fedrela_sk.algorithms import FedAvg
+from fedrela_sk.algorithms import FedAvg, RoundFacts
 from fedrela_sk.federation._conductor import server_round
 from fedrela_sk.training import LocalData, LocalTask, build_net, tensors_of
 
@@ -150,16 +150,22 @@ def make_tasks(clients, params, states=None):
     ]
 
 
+def facts_of(round, n_clients):
+    """What gives the facts of a round once its updates are counted."""
+    return lambda n_updates: RoundFacts(round, n_updates, n_clients, lr=0.1)
+
+
 def run_rounds(engine, net, clients, rounds=3, algorithm=None, skip=(), decay=0.9):
     """(global tensors, losses by round and client) after some rounds; clients in `skip` miss odd rounds."""
     algorithm = FedAvg() if algorithm is None else algorithm
     params = {name: tensor.clone() for name, tensor in tensors_of(net.module_).items()}
-    server, states, losses = algorithm.init_server(params), {}, []
+    server, states, losses = algorithm.init_server(params, None), {}, []
     for round in range(rounds):
         here = [c for c in clients if not (round % 2 and c[0].position in skip)]
-        updates = list(engine.train(round, make_tasks(here, params, states), server, decay**round))
+        tasks, sent = make_tasks(here, params, states), algorithm.broadcast(server)
+        updates = list(engine.train(round, tasks, sent, decay**round))
         singles = sorted((s for u in updates for s in u.singles()), key=lambda s: s.client.position)
         states |= {s.client.position: s.state for s in singles if s.state}
         losses.append([s.loss for s in singles])
-        params, server = server_round(algorithm, updates, params, server)
+        params, server = server_round(algorithm, updates, params, server, facts_of(round, len(clients)))
     return params, losses

@@ -12,9 +12,19 @@ from hypothesis import strategies as st
 
 from fedrela_sk.training import LocalSettings, LocalTask
 from fedrela_sk.training._batches import batch_bounds, epoch_orders
-from fedrela_sk.training._cohort import BAND_RATIO, make_cohorts, plan_cohort, steps_of
+from fedrela_sk.training._cohort import BAND_RATIO, make_cohorts, steps_of
+from fedrela_sk.training._cohort import plan_cohort as plan_orders
 
 SETTINGS = LocalSettings(epochs=2, batch_size=10, shuffle=True, lr=0.1, batch_norms=(), callbacks=())
+
+
+def plan_cohort(sizes, codes, settings, seed, round):
+    """The layout of clients of these sizes in their usual order."""
+    orders = [
+        epoch_orders(n, settings.epochs, settings.shuffle, seed, round, code)
+        for n, code in zip(sizes, codes, strict=True)
+    ]
+    return plan_orders(orders, settings)
 
 
 def make_tasks(sizes):

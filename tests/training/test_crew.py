@@ -60,21 +60,24 @@ class Everything(Algorithm):
     def init_client(self, params):
         return {"visits": torch.zeros((), dtype=torch.float64)}
 
-    def init_server(self, params):
+    def broadcast(self, server_state):
+        return server_state
+
+    def init_server(self, params, job=None):
         return {"pull": torch.tensor(0.01, dtype=torch.float64)}
 
     def shared(self, names):
         return tuple(name for name in names if not name.startswith("0."))
 
-    def penalty(self, params, anchor, client_state, server_state):
-        moved = sum(((params[name] - anchor[name]) ** 2).sum() for name in params)
-        return server_state["pull"] * (1 + client_state["visits"]) * moved
+    def penalty(self, params, local):
+        moved = sum(((params[name] - local.anchor[name]) ** 2).sum() for name in params)
+        return local.server["pull"] * (1 + local.state["visits"]) * moved
 
-    def finish(self, params, anchor, client_state, server_state, run):
+    def finish(self, params, local, run):
         where = torch.tensor([os.getpid(), torch.get_num_threads()])
-        return params | {"where": where}, {"visits": client_state["visits"] + 1}
+        return params | {"where": where}, {"visits": local.state["visits"] + 1}
 
-    def step(self, params, aggregated, server_state):
+    def step(self, params, aggregated, server_state, facts):
         aggregated.pop("where")
         return params | aggregated, {"pull": 2 * server_state["pull"]}
 
@@ -98,7 +101,7 @@ def run(engine, net, clients, algorithm=None):
     """All that a few rounds leave: tensors, losses, updates. Clients come and go, labels change."""
     algorithm = algorithm or FedAvg()
     params = {name: tensor.clone() for name, tensor in nets.tensors_of(net.module_).items()}
-    server, states, kept, trace = algorithm.init_server(params), {}, {}, []
+    server, states, kept, trace = algorithm.init_server(params, None), {}, {}, []
     for round, here in enumerate((clients[:6], clients[3:], relabelled(clients), relabelled(clients)[::2])):
         tasks = [
             replace(task, params=params | kept.get(task.client.position, {}))
@@ -112,7 +115,9 @@ def run(engine, net, clients, algorithm=None):
             (s.client.key, s.loss, s.n_steps, s.weight, s.notes, s.tensors | s.kept | s.state)
             for s in singles
         ]
-        params, server = nets.server_round(algorithm, updates, params, server)
+        params, server = nets.server_round(
+            algorithm, updates, params, server, nets.facts_of(round, len(clients))
+        )
     engine.close()
     return params, trace
 
@@ -240,7 +245,7 @@ def test_a_message_holds_no_rows():
     for n in (10, 10_000):
         _, clients = nets.make_job((n, n))
         tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
-        sizes.append(len(pickle.dumps(_Message.of(tasks, 0, {}, 1.0))))
+        sizes.append(len(pickle.dumps(_Message.of(tasks, 0, {}, 1.0, 0.0))))
     assert sizes[0] == sizes[1]
     n_numbers = sum(t.numel() for t in nets.tensors_of(net.module_).values())
     assert sizes[0] < 8 * n_numbers + 2000  # one model for both clients

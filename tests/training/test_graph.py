@@ -29,8 +29,7 @@ def make_stack(module, lengths=None, frozen=None, seed=0):
     return Stack(
         params={name: tensor for name, tensor in tensors.items() if name in names},
         buffers={name: tensor for name, tensor in tensors.items() if name not in names},
-        anchor={},
-        state={},
+        facts={},
         frozen_norm=torch.zeros(N_CLIENTS, dtype=torch.bool) if frozen is None else torch.tensor(frozen),
         mask=(torch.arange(N_ROWS) < lengths[:, None]).to(torch.float64),
         lengths=lengths,

@@ -168,27 +168,30 @@ class Prox(Algorithm):
     def __init__(self, mu=1.0):
         self.mu = mu
 
-    def penalty(self, params, anchor, client_state, server_state):
-        return 0.5 * self.mu * sum(((p - anchor[name]) ** 2).sum() for name, p in params.items())
+    def penalty(self, params, local):
+        return 0.5 * self.mu * sum(((p - local.anchor[name]) ** 2).sum() for name, p in params.items())
 
 
 class Scaffold(Algorithm):
     """SCAFFOLD's shape: corrected gradients, a control variate at each client and at the server."""
 
-    def init_server(self, params):
+    def broadcast(self, server_state):
+        return server_state
+
+    def init_server(self, params, job=None):
         return {name: torch.zeros_like(tensor) for name, tensor in params.items()}
 
     init_client = init_server
 
-    def correct(self, grads, params, anchor, client_state, server_state):
-        return {name: grad - client_state[name] + server_state[name] for name, grad in grads.items()}
+    def correct(self, grads, params, local):
+        return {name: grad - local.state[name] + local.server[name] for name, grad in grads.items()}
 
-    def finish(self, params, anchor, client_state, server_state, run):
+    def finish(self, params, local, run):
         new = {
-            name: client_state[name] - server_state[name] + (anchor[name] - p) / (run.n_steps * run.lr)
+            name: local.state[name] - local.server[name] + (local.anchor[name] - p) / (run.n_steps * run.lr)
             for name, p in params.items()
         }
-        changes = {f"change/{name}": new[name] - client_state[name] for name in new}
+        changes = {f"change/{name}": new[name] - local.state[name] for name in new}
         return params | changes, new
 
 
@@ -253,8 +256,8 @@ def test_client_state_is_made_only_where_there_is_none():
         def init_client(self, params):
             return {"count": torch.zeros(1)}
 
-        def finish(self, params, anchor, client_state, server_state, run):
-            return params, {"count": client_state["count"] + 1}
+        def finish(self, params, local, run):
+            return params, {"count": local.state["count"] + 1}
 
     loop = make_loop([1.0], Once())
     state = {}
@@ -281,8 +284,8 @@ def test_clients_that_never_average_keep_everything():
 
 def test_an_algorithm_may_give_back_the_very_tensors_it_was_given():
     class SendsAnchor(KeepsV):
-        def finish(self, params, anchor, client_state, server_state, run):
-            return anchor, client_state
+        def finish(self, params, local, run):
+            return local.anchor, local.state
 
     loop = make_loop([1.0], SendsAnchor(), module=TwoWeights)
     task = make_task(loop, [0], [1])
@@ -295,9 +298,9 @@ def test_facts_about_the_run():
     runs = []
 
     class Notes(Algorithm):
-        def finish(self, params, anchor, client_state, server_state, run):
+        def finish(self, params, local, run):
             runs.append(run)
-            return params, client_state
+            return params, local.state
 
     loop = make_loop([1.0] * 5, Notes(), batch_size=2, max_epochs=2, optimizer__lr=0.25, lr=99.0)
     train_one(loop, [0, 1, 2, 3, 4], [0] * 5, lr_factor=0.5, weight=12.5)
@@ -328,17 +331,17 @@ def test_which_tensors_each_hook_sees():
             seen["init_client"] = set(params)
             return {}
 
-        def penalty(self, params, anchor, client_state, server_state):
-            seen["penalty"] = set(params), set(anchor), params["w"].requires_grad
+        def penalty(self, params, local):
+            seen["penalty"] = set(params), set(local.anchor), params["w"].requires_grad
             return 0.0
 
-        def correct(self, grads, params, anchor, client_state, server_state):
+        def correct(self, grads, params, local):
             seen["correct"] = set(grads), set(params), params["w"].requires_grad, torch.is_grad_enabled()
             return grads
 
-        def finish(self, params, anchor, client_state, server_state, run):
-            seen["finish"] = set(params), set(anchor), params["w"].requires_grad
-            return params, client_state
+        def finish(self, params, local, run):
+            seen["finish"] = set(params), set(local.anchor), params["w"].requires_grad
+            return params, local.state
 
         def shared(self, names):
             seen["shared"] = set(names)
@@ -377,7 +380,7 @@ def test_training_writes_nothing_to_what_it_is_given(algorithm):
     loop = make_loop([1.0, 1.0], algorithm, max_epochs=2, optimizer__momentum=0.9)
     own = copy.deepcopy(vars(algorithm))
     params = tensors_of(OneWeight())
-    server, state = algorithm.init_server(params), algorithm.init_client(params)
+    server, state = algorithm.init_server(params, None), algorithm.init_client(params)
     tasks = [make_task(loop, [row], [row], key=row, params=params, state=state) for row in (0, 1)]
     before = copy.deepcopy((server, state, params))
     train(loop, tasks, server_state=server)
@@ -449,7 +452,7 @@ def test_an_optimiser_that_asks_twice_gets_penalty_and_correction_twice():
     calls = []
 
     class Counts(Prox):
-        def correct(self, grads, params, anchor, client_state, server_state):
+        def correct(self, grads, params, local):
             calls.append(params["w"].item())
             return grads
 
@@ -569,7 +572,7 @@ class NoisyCallback(Callback):
 
 
 class NoisyGradient(Algorithm):
-    def correct(self, grads, params, anchor, client_state, server_state):
+    def correct(self, grads, params, local):
         return {name: grad + torch.randn_like(grad) for name, grad in grads.items()}
 
 
@@ -694,8 +697,8 @@ def test_an_update_that_is_not_finite():
 
 def test_what_an_algorithm_sends_is_checked_too():
     class SendsNan(Algorithm):
-        def finish(self, params, anchor, client_state, server_state, run):
-            return params | {"extra": torch.tensor([float("nan")])}, client_state
+        def finish(self, params, local, run):
+            return params | {"extra": torch.tensor([float("nan")])}, local.state
 
     with pytest.raises(NotFiniteError, match="not finite in 'extra'"):
         train_one(make_loop([1.0], SendsNan()), [0], [0])
@@ -716,7 +719,7 @@ def test_whatever_goes_wrong_names_client_round_and_cause():
 
 def test_errors_about_a_client_go_up_as_they_are():
     class Refuses(Algorithm):
-        def finish(self, params, anchor, client_state, server_state, run):
+        def finish(self, params, local, run):
             raise ClientError("client 'a' does not want to")
 
     with pytest.raises(ClientError, match=r"^client 'a' does not want to$"):

@@ -158,8 +158,8 @@ def test_one_batched_product_a_layer_and_step():
 class Proximal(Algorithm):
     """FedProx: enough to see that `penalty` is used."""
 
-    def penalty(self, params, anchor, client_state, server_state):
-        return 0.5 * _tree.squared_distance(params, anchor)
+    def penalty(self, params, local):
+        return 0.5 * _tree.squared_distance(params, local.anchor)
 
 
 class Drift(Algorithm):
@@ -168,18 +168,21 @@ class Drift(Algorithm):
     def init_client(self, params):
         return {"c": torch.zeros((), dtype=torch.float64)}
 
-    def init_server(self, params):
+    def broadcast(self, server_state):
+        return server_state
+
+    def init_server(self, params, job=None):
         return {"g": torch.tensor(0.25, dtype=torch.float64)}
 
-    def correct(self, grads, params, anchor, client_state, server_state):
-        return {n: g + client_state["c"] - server_state["g"] + 0.1 * (params[n] - anchor[n])
+    def correct(self, grads, params, local):
+        return {n: g + local.state["c"] - local.server["g"] + 0.1 * (params[n] - local.anchor[n])
                 for n, g in grads.items()}  # fmt: skip
 
-    def finish(self, params, anchor, client_state, server_state, run):
-        moved = sum((params[n] - anchor[n]).sum() for n in params) / (run.n_steps * run.lr)
-        return params | {"moved": moved}, {"c": client_state["c"] + 0.01 * moved}
+    def finish(self, params, local, run):
+        moved = sum((params[n] - local.anchor[n]).sum() for n in params) / (run.n_steps * run.lr)
+        return params | {"moved": moved}, {"c": local.state["c"] + 0.01 * moved}
 
-    def step(self, params, aggregated, server_state):
+    def step(self, params, aggregated, server_state, facts):
         return {n: aggregated[n] for n in params}, {"g": server_state["g"] + 0.001 * aggregated["moved"]}
 
 
@@ -189,7 +192,7 @@ class KeepsHead(Algorithm):
     def shared(self, names):
         return tuple(name for name in names if not name.startswith("2"))
 
-    def step(self, params, aggregated, server_state):
+    def step(self, params, aggregated, server_state, facts):
         return params | aggregated, server_state
 
 

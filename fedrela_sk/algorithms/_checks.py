@@ -1,0 +1,28 @@
+"""Ranges of hyper-parameters."""
+
+import math
+from numbers import Real
+
+
+def check_at_least(name, value, low, high=math.inf, *, above=False):
+    """Refuse a hyper-parameter outside ``[low, high]``.
+
+    Parameters
+    ----------
+    name : str
+    value : float
+    low, high : float
+    above : bool
+        Whether `low` itself is refused as well.
+
+    Raises
+    ------
+    ValueError
+        With the name and what was got.
+    """
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if number and low <= value <= high and not (above and value == low) and math.isfinite(value):
+        return
+    relation = f"> {low}" if above else f">= {low}"
+    limit = "" if high == math.inf else f" and <= {high}"
+    raise ValueError(f"{name} must be a finite number {relation}{limit}, got {value!r}.")

@@ -1,0 +1,78 @@
+"""Reports before training: small tensors that the server asks clients for."""
+
+from dataclasses import dataclass
+
+from fedrela_sk import _tree
+from fedrela_sk._random import Purpose, numpy_stream
+from fedrela_sk.algorithms import Local
+from fedrela_sk.exceptions import ClientError, NotFiniteError
+from fedrela_sk.training import Model, client_data
+from fedrela_sk.training._net import write_tensors
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What asked clients sent.
+
+    Attributes
+    ----------
+    reports : dict
+        Number of a client to its named tensors.
+    nbytes : int
+        Bytes of all of them.
+    """
+
+    reports: dict
+    nbytes: int
+
+
+def ask_clients(algorithm, net, data, tasks, numbers, broadcast, round, seed, n_classes):
+    """The reports of some clients.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    net : initialised skorch net
+        Gets each client's model in turn.
+    data : LocalData
+    tasks : list of LocalTask
+        One for each asked client.
+    numbers : dict
+        Position of a client to its number.
+    broadcast : dict of tensors
+        What the server sends along with the model.
+    round, seed, n_classes : int
+
+    Returns
+    -------
+    answers : Answers
+
+    Raises
+    ------
+    ClientError
+        Whatever went wrong, with client and round; `NotFiniteError` for a report that is not finite.
+    """
+    reports = {}
+    model = Model(net.module_, net.criterion_, n_classes)
+    for task in tasks:
+        where = f"The report of client {task.client.key!r} before round {round}"
+        write_tensors(net.module_, task.params)
+        local = Local(
+            anchor=task.params,
+            state=task.state or algorithm.init_client(task.params),
+            server=broadcast,
+            counts=task.counts,
+            round=round,
+            stream=numpy_stream(seed, Purpose.REPORT, round, task.client.code),
+        )
+        try:
+            report = _tree.detach(algorithm.report(model, client_data(data, task), local))
+        except Exception as error:
+            raise ClientError(f"{where} failed: {type(error).__name__}: {error}") from error
+        bad = _tree.first_not_finite(report)
+        if bad is not None:
+            raise NotFiniteError(
+                f"{where} is not finite in {bad!r}. Lower the learning rate or scale the features."
+            )
+        reports[numbers[task.client.position]] = report
+    return Answers(reports, sum(_tree.nbytes(report) for report in reports.values()))

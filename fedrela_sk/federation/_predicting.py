@@ -1,0 +1,121 @@
+"""Posteriors from clients' own models: where there is no global one, and where clients have one beside it."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedrela_sk.training import posteriors
+from fedrela_sk.training._net import write_tensors
+
+
+def predict_alone(net, params, kept, sizes, X, positions, n_classes):
+    """Posteriors from clients that never averaged: a row's own client, else the mean weighted by rows.
+
+    Parameters
+    ----------
+    net : initialised skorch net
+    params : dict of tensors
+        What clients start from.
+    kept : dict
+        Position of a client to its own tensors; a client that never trained predicts with `params`.
+    sizes : ndarray of shape (n_clients,)
+        Weight of every client, 0 for those without rows.
+    X : tensor of shape (n_rows, ...)
+    positions : ndarray of shape (n_rows,), int64
+        -1 for rows of no known client.
+    n_classes : int
+
+    Returns
+    -------
+    Q : ndarray of shape (n_rows, n_classes), float64
+    """
+    Q = np.zeros((len(X), n_classes))
+    unknown = ~np.isin(positions, np.flatnonzero(sizes))
+    total = sizes.sum()
+    for position, size in enumerate(sizes.tolist()):
+        own = positions == position
+        rows = np.flatnonzero(own | unknown)
+        if not size or not len(rows):
+            continue
+        write_tensors(net.module_, params | kept.get(position, {}))
+        posterior = posteriors(net, X[torch.from_numpy(rows)], n_classes)
+        factor = np.where(own[rows], 1.0, size / total)
+        Q[rows] += factor[:, None] * posterior
+    return Q
+
+
+def predict_personal(net, algorithm, params, kept, X, positions, n_classes):
+    """Posteriors from a global model and the clients' own: a row's own client, else the global one.
+
+    Parameters
+    ----------
+    net : initialised skorch net
+    algorithm : Algorithm
+        Gives a client's tensors by `personal_params`.
+    params : dict of tensors
+        The global ones, as they predict.
+    kept : dict
+        Position of a client to the tensors that stay there; clients that never trained have none.
+    X : tensor of shape (n_rows, ...)
+    positions : ndarray of shape (n_rows,), int64
+        -1 for rows of no known client.
+    n_classes : int
+
+    Returns
+    -------
+    Q : ndarray of shape (n_rows, n_classes), float64
+    """
+    Q = np.empty((len(X), n_classes))
+    positions = np.where(np.isin(positions, list(kept)), positions, -1)
+    for position in np.unique(positions).tolist():
+        rows = np.flatnonzero(positions == position)
+        own = params if position < 0 else algorithm.personal_params(params, kept[position])
+        write_tensors(net.module_, own)
+        Q[rows] = posteriors(net, X[torch.from_numpy(rows)], n_classes)
+    return Q
+
+
+@dataclass(frozen=True)
+class OwnModels:
+    """The clients' own models of a fitted federation.
+
+    Attributes
+    ----------
+    algorithm : Algorithm
+    net : skorch net
+        Of its own where there is a global one, since predicting writes to it.
+    params : dict of tensors
+        The global tensors as they predict, or what clients start from.
+    kept : dict
+        Position of a client to its own tensors.
+    sizes : ndarray of shape (n_clients,)
+    """
+
+    algorithm: Any
+    net: Any
+    params: dict
+    kept: dict
+    sizes: np.ndarray
+
+    @classmethod
+    def of(cls, algorithm, net, params, kept, sizes):
+        """The clients' own models, None where a method has none."""
+        if algorithm.averages and not algorithm.personal:
+            return None
+        kept = {position: _on_cpu(own) for position, own in kept.items()}
+        net = copy.deepcopy(net) if algorithm.averages else net
+        return cls(algorithm, net, _on_cpu(params), kept, sizes)
+
+    def predict(self, X, positions, n_classes):
+        """Posteriors of rows whose clients stand at `positions`, -1 for unknown ones."""
+        if self.algorithm.personal:
+            return predict_personal(self.net, self.algorithm, self.params, self.kept, X, positions, n_classes)
+        return predict_alone(self.net, self.params, self.kept, self.sizes, X, positions, n_classes)
+
+
+def _on_cpu(params):
+    """Tensors where every machine can load them."""
+    return {name: tensor.cpu() for name, tensor in params.items()}

@@ -1,0 +1,100 @@
+"""What a fit knows before its first round, and what changes from round to round."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedrela_sk.federation._validation import Validation
+from fedrela_sk.report import History
+from fedrela_sk.training import LocalData
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a fit knows before its first round.
+
+    Attributes
+    ----------
+    specs : list of ClientSpec
+        All clients by key, empty ones included.
+    data : LocalData
+    labels : ndarray of shape (n_rows,)
+        Original labels.
+    codes : ndarray of shape (n_rows,), int64
+        Original labels as positions in `classes`.
+    classes : ndarray of shape (n_classes,)
+    weights : ndarray of shape (n_rows,) or None
+        Row weights in float64.
+    validation : Validation or None
+    algorithm : Algorithm
+    relabeler : object or None
+    first_relabel : int or None
+    relabel_every : int or None
+    relabel_posteriors : dict
+    n_rounds : int
+    participation : float or Participation
+    client_weight, class_weight, lr_schedule : as in `FederatedClassifier`
+    select : str
+    seed : int
+    notes : tuple of str
+        What the history should say of the partition.
+    local_data : object or None
+        What changes each client's rows before it trains.
+    """
+
+    specs: list
+    data: LocalData
+    labels: np.ndarray
+    codes: np.ndarray
+    classes: np.ndarray
+    weights: np.ndarray | None
+    validation: Validation | None
+    algorithm: Any
+    relabeler: Any
+    first_relabel: int | None
+    relabel_every: int | None
+    relabel_posteriors: dict
+    n_rounds: int
+    participation: Any
+    client_weight: Any
+    class_weight: Any
+    lr_schedule: Any
+    select: str
+    seed: int
+    notes: tuple = ()
+    local_data: Any = None
+
+
+@dataclass
+class State:
+    """Everything that changes from round to round.
+
+    Attributes
+    ----------
+    params : dict of tensors
+        The global model.
+    server : dict of tensors
+        The algorithm's state at the server.
+    kept, clients : dict
+        Position of a client to the model's tensors that stay there, and to its algorithm's state.
+    codes : ndarray of shape (n_rows,), int64
+        Current labels.
+    keep : ndarray of shape (n_rows,), bool
+        Rows that relabelling left in training.
+    relabelings : dict
+        Position of a client to its latest `ClientRelabeling`.
+    history : History
+    best : tuple or None
+        (validation score, round, params, kept) of the best round so far.
+    """
+
+    params: dict
+    server: dict
+    codes: np.ndarray
+    keep: np.ndarray
+    history: History
+    kept: dict = field(default_factory=dict)
+    clients: dict = field(default_factory=dict)
+    relabelings: dict = field(default_factory=dict)
+    best: tuple | None = None

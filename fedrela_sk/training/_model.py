@@ -1,0 +1,179 @@
+"""What the hooks of a method see of a net: a function of named tensors, a batch, a client's rows."""
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.func import functional_call
+
+from fedrela_sk.nets import find_head, forward_with_features
+from fedrela_sk.training._criterion import log_input, row_losses
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows of one step.
+
+    Attributes
+    ----------
+    x : tensor of shape (n_rows, ...)
+    y : tensor of shape (n_rows,), int64
+        Current labels.
+    share : tensor of shape (n_rows,)
+        Share of every row in the loss of the batch. They sum to 1 where the criterion averages; rows that
+        only fill up a stack have 0.
+    criterion : nn.Module
+        The net's own.
+    """
+
+    x: torch.Tensor
+    y: torch.Tensor
+    share: torch.Tensor
+    criterion: nn.Module
+
+    def mean(self, values):
+        """Sum over the rows of share times value."""
+        return (self.share * values).sum()
+
+    def criterion_loss(self, logits):
+        """The loss that the net's criterion gives to these rows."""
+        return self.mean(row_losses(self.criterion, logits, self.y))
+
+
+@dataclass(frozen=True)
+class ClientData:
+    """One client's own rows, for hooks that look at all of them.
+
+    Attributes
+    ----------
+    X : tensor of shape (n_rows, ...)
+    y : tensor of shape (n_rows,), int64
+        Current labels.
+    weights : tensor of shape (n_rows,)
+        Row weights, ones where none were given.
+    """
+
+    X: torch.Tensor
+    y: torch.Tensor
+    weights: torch.Tensor
+
+
+def client_data(data, task):
+    """`ClientData` of a task."""
+    weights = torch.ones(len(task.rows), dtype=data.X.dtype, device=data.X.device)
+    return ClientData(data.X[task.rows], task.y, weights if data.weights is None else data.weights[task.rows])
+
+
+class Model:
+    """A module as a function of its named tensors.
+
+    Parameters
+    ----------
+    module : nn.Module
+    criterion : nn.Module
+        Says what the module's output means: with `NLLLoss` its logarithm are the logits.
+    n_classes : int
+    params : dict of tensors or None
+        Parameters and buffers to run it with; None: those that it holds.
+    """
+
+    def __init__(self, module, criterion, n_classes, params=None):
+        self.module = module
+        self.criterion = criterion
+        self.n_classes = n_classes
+        self._params = params
+
+    @property
+    def params(self):
+        """Parameters and buffers that the model runs with, by name; they carry gradients."""
+        if self._params is None:
+            return dict(self.module.named_parameters()) | dict(self.module.named_buffers())
+        return self._params
+
+    @property
+    def head(self):
+        """Name of the classifier's layer, the module that `MultiHead` wraps included."""
+        return head_of(self.module, self.n_classes)
+
+    def __call__(self, x):
+        """Logits of rows, in the module's current mode.
+
+        Parameters
+        ----------
+        x : tensor of shape (n_rows, ...)
+
+        Returns
+        -------
+        logits : tensor of shape (n_rows, n_classes)
+        """
+        return self._logits(self._run(self._params, x))
+
+    def features(self, x):
+        """(input of the head, logits) of rows: tensors of shape (n_rows, n_features), (n_rows, n_classes).
+
+        Raises
+        ------
+        NetError
+            If the module has no head that can be told.
+        """
+        features, output = forward_with_features(self.module, self.head, self._runner(self._params), x)
+        return features, self._logits(_first(output))
+
+    def frozen(self, x, params=None):
+        """(features, logits) in evaluation mode and without gradients, of other tensors if given.
+
+        Buffers are left as they are.
+        """
+        with torch.no_grad(), evaluation(self.module):
+            run = self._runner(self.params if params is None else self.params | params)
+            features, output = forward_with_features(self.module, self.head, run, x)
+            return features, self._logits(_first(output))
+
+    def evaluate(self, x, params=None):
+        """Logits in evaluation mode, of other tensors if given; gradients flow where they are asked for."""
+        with evaluation(self.module):
+            return self._logits(self._run(self.params if params is None else self.params | params, x))
+
+    def raw(self, x):
+        """The module's own output in evaluation mode, without gradients."""
+        with torch.no_grad(), evaluation(self.module):
+            return self._run(self._params, x)
+
+    def with_params(self, params):
+        """The same module with other tensors; those left out stay."""
+        return Model(self.module, self.criterion, self.n_classes, self.params | params)
+
+    def _runner(self, params):
+        if params is None:
+            return self.module
+        return lambda x: functional_call(self.module, params, (x,))
+
+    def _run(self, params, x):
+        return _first(self._runner(params)(x))
+
+    def _logits(self, output):
+        return log_input(self.criterion, output)
+
+
+def head_of(module, n_classes):
+    """Name of the layer of a module whose output are the logits; a head that a method swapped in included."""
+    swapped = [name for name, layer in module.named_modules() if hasattr(layer, "is_swapped_head")]
+    return swapped[0] if swapped else find_head(module, n_classes)
+
+
+@contextmanager
+def evaluation(module):
+    """A module in evaluation mode; every layer's own mode comes back."""
+    modes = [(layer, layer.training) for layer in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for layer, mode in modes:
+            layer.training = mode
+
+
+def _first(output: Any):
+    return output[0] if isinstance(output, tuple) else output
