@@ -12,7 +12,7 @@ from fedrela_sk.algorithms import Job, RoundFacts
 from fedrela_sk.exceptions import ClientError, FedReLaError, NotFiniteError, PartitionError
 from fedrela_sk.federation._asking import ask_clients
 from fedrela_sk.federation._predicting import predict_alone, predict_personal
-from fedrela_sk.federation._relabeling import relabel_client
+from fedrela_sk.federation._relabeling_together import relabel_clients
 from fedrela_sk.federation._schedule import choose_clients, lr_factor, relabel_due
 from fedrela_sk.federation._state import State
 from fedrela_sk.federation._weights import class_counts, client_class_weights, client_weights, mass
@@ -194,26 +194,32 @@ class Conductor:
         if plan.relabeler is None:
             return []
         due = [spec for spec in chosen if self._is_due(state, spec, round)]
-        for spec in due:
-            rows = spec.train_rows
+        if not due:
+            return due
+
+        def model(spec):
             write_tensors(self.net.module_, self._predicting_at(state, spec))
-            result = relabel_client(
-                plan.relabeler,
-                self.net,
-                plan.data.X[torch.from_numpy(rows)],
-                plan.labels[rows],
-                plan.classes,
-                spec,
-                round,
-                plan.seed,
-                plan.relabel_posteriors,
-                self.engine.settings.batch_size,
-                None if plan.weights is None else plan.weights[rows],
-            )
+            return self.net
+
+        results = relabel_clients(
+            plan.relabeler,
+            due,
+            model,
+            plan.data.X,
+            plan.labels,
+            plan.codes,
+            plan.classes,
+            round,
+            plan.seed,
+            plan.relabel_posteriors,
+            self.engine.settings.batch_size,
+            plan.weights,
+        )
+        for spec, result in zip(due, results, strict=True):
+            rows = spec.train_rows
             state.relabelings[spec.position] = result
             state.codes[rows], state.keep[rows] = result.codes, result.keep
-        if due:
-            self._labels_moved()
+        self._labels_moved()
         return due
 
     def _is_due(self, state, spec, round):

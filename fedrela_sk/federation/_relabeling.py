@@ -1,5 +1,6 @@
 """The relabelling step of one client: posteriors in, new labels out, original labels kept."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,28 +91,43 @@ def relabel_client(relabeler, net, X, y, classes, spec, round, seed, settings, b
     -------
     result : ClientRelabeling
     """
-    where = f"Relabelling of client {spec.key!r} before round {round}"
-    try:
-        Q = _posteriors(net, X, len(classes), spec, round, seed, settings, batch_size)
+    Q = collect_posteriors(net, X, len(classes), spec, round, seed, settings, batch_size)
+    return relabel_alone(relabeler, Q, y, classes, spec, round, seed, weights)
+
+
+def relabel_alone(relabeler, Q, y, classes, spec, round, seed, weights):
+    """The `ClientRelabeling` of one client, given its posteriors: any relabeler, all its uniforms drawn."""
+    with _named(spec, round):
         own = _own_copy(relabeler, classes, seed, round, spec)
         weighted = weights is not None and has_fit_parameter(own, "sample_weight")
         own.fit(Q, y, sample_weight=weights) if weighted else own.fit(Q, y)
         answer = own.relabel(Q, y, uniforms=_draws(spec, len(classes), seed, round))
-    except NotFiniteError as error:
-        raise NotFiniteError(f"{where}: {error}") from error
-    except Exception as error:
-        raise ClientError(f"{where} failed: {type(error).__name__}: {error}") from error
     try:
         new, keep = check_answer(answer, classes, len(y))
     except LabelError as error:
-        raise ClientError(f"{where}: {error}") from error
+        raise ClientError(f"{_where(spec, round)}: {error}") from error
     return ClientRelabeling(round, own, np.searchsorted(classes, new), keep)
 
 
-def _posteriors(net, X, n_classes, spec, round, seed, settings, batch_size):
+def _where(spec, round):
+    return f"Relabelling of client {spec.key!r} before round {round}"
+
+
+@contextmanager
+def _named(spec, round):
+    """Errors name the client and the round."""
+    try:
+        yield
+    except NotFiniteError as error:
+        raise NotFiniteError(f"{_where(spec, round)}: {error}") from error
+    except Exception as error:
+        raise ClientError(f"{_where(spec, round)} failed: {type(error).__name__}: {error}") from error
+
+
+def collect_posteriors(net, X, n_classes, spec, round, seed, settings, batch_size):
     """Finite posteriors of the client's rows."""
     stream = numpy_stream(seed, Purpose.AUGMENT, round, spec.code)
-    with forked_generators(net.device):
+    with _named(spec, round), forked_generators(net.device):
         seed_generators(net.device, seed, Purpose.AUGMENT, round, spec.code)
         Q = client_posteriors(
             net,
@@ -125,7 +141,9 @@ def _posteriors(net, X, n_classes, spec, round, seed, settings, batch_size):
         )
     bad = np.flatnonzero(~np.isfinite(Q).all(axis=1))
     if len(bad):
-        raise NotFiniteError(f"the posterior of its row {bad[0]} is not finite, got {Q[bad[0]]}.")
+        raise NotFiniteError(
+            f"{_where(spec, round)}: the posterior of its row {bad[0]} is not finite, got {Q[bad[0]]}."
+        )
     return Q
 
 
@@ -133,18 +151,31 @@ def _draws(spec, n_classes, seed, round):
     """Uniforms of the client's training rows; a row's draws do not depend on which rows were set aside."""
     shape = (len(spec.rows), n_classes)
     draws = uniforms(seed, Purpose.RELABEL, shape, round, spec.code)
-    return draws[np.searchsorted(spec.rows, spec.train_rows)]
+    return draws[places(spec)]
+
+
+def places(spec):
+    """Positions of the training rows among all rows of the client."""
+    return np.searchsorted(spec.rows, spec.train_rows)
 
 
 def _own_copy(relabeler, classes, seed, round, spec):
     """The client's own relabeler: all classes known, no random state of its own."""
-    own = clone(relabeler, safe=False)
-    params = own.get_params(deep=False) if hasattr(own, "get_params") else {}
-    if params.get("classes", "absent") is None:
-        own.set_params(classes=classes)
-    if "random_state" in params:
+    own = with_classes(clone(relabeler, safe=False), classes)
+    if "random_state" in _params(own):
         own.set_params(random_state=integer_seed(seed, Purpose.RELABEL, round, spec.code) % 2**32)
     return own
+
+
+def with_classes(relabeler, classes):
+    """The relabeler, all classes known to it."""
+    if _params(relabeler).get("classes", "absent") is None:
+        relabeler.set_params(classes=classes)
+    return relabeler
+
+
+def _params(relabeler):
+    return relabeler.get_params(deep=False) if hasattr(relabeler, "get_params") else {}
 
 
 def relabeling_report(specs, results, y, y_relabeled):
