@@ -127,6 +127,9 @@ class Algorithm(BaseEstimator):
         Whether `personal_params` gives each client a model of its own beside the global one.
     loop_only : str or None
         Why the method runs in the loop engine alone, None where it runs in both.
+    sends_model : bool
+        Whether what clients send under the model's names is their model: rules of participation that chain
+        clients or weigh them by their displacement need that.
     own_loss : bool
         Whether `loss` or `row_losses` take the place of the net's criterion, which must then be plain
         `torch.nn.CrossEntropyLoss` or `NLLLoss`.
@@ -140,6 +143,7 @@ class Algorithm(BaseEstimator):
     averages = True
     personal = False
     loop_only = None
+    sends_model = True
     own_loss = False
     neutral = None
     neutral_reason = "not stated"

@@ -34,6 +34,7 @@ from fedrela_sk.federation._schedule import relabel_round
 from fedrela_sk.federation._state import Plan
 from fedrela_sk.federation._validation import Validation, hold_out_all
 from fedrela_sk.federation._weights import check_class_weight, mass
+from fedrela_sk.participation import Participation
 from fedrela_sk.training import (
     ENGINES,
     Engine,
@@ -95,9 +96,10 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         is absent at the relabel round relabels when it next takes part, "never" as in the released code.
         The released code's values: ``{"passes": 5, "augment": True, "mode": "train", "late": "never"}``.
     n_rounds : int >= 1, default=100
-    participation : float in (0, 1], default=1.0
+    participation : float in (0, 1] or Participation, default=1.0
         Share of the clients with rows that train in a round, drawn without replacement:
-        max(1, share x clients rounded half up).
+        max(1, share x clients rounded half up). Or a rule of `fedrela_sk.participation`: optimal or
+        clustered sampling, or mediators whose clients train one after the other.
     client_weight : {"size", "uniform"}, array-like or callable, default="size"
         Weights of the average. "size": the sum of the weights of the client's rows. An array has one entry
         per client in the order of `client_names_`; a callable gets the sizes and returns such an array.
@@ -195,7 +197,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "relabel_every": [Interval(Integral, 1, None, closed="left"), None],
         "relabel_posteriors": [dict, None],
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
-        "participation": [Interval(Real, 0, 1, closed="right")],
+        "participation": [Interval(Real, 0, 1, closed="right"), Participation],
         "client_weight": [StrOptions({"size", "uniform"}), "array-like", callable],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "lr_schedule": [Interval(Real, 0, None, closed="neither"), callable, None],

@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,18 +12,20 @@ from fedrela_sk._random import Purpose
 from fedrela_sk.algorithms import Job, RoundFacts
 from fedrela_sk.exceptions import ClientError, FedReLaError, NotFiniteError, PartitionError
 from fedrela_sk.federation._asking import ask_clients
+from fedrela_sk.federation._lineup import line_up, select_senders
 from fedrela_sk.federation._predicting import predict_alone, predict_personal
 from fedrela_sk.federation._relabeling_together import relabel_clients
-from fedrela_sk.federation._schedule import choose_clients, lr_factor, relabel_due
+from fedrela_sk.federation._schedule import lr_factor, relabel_due
 from fedrela_sk.federation._state import State
 from fedrela_sk.federation._weights import class_counts, client_class_weights, client_weights, mass
+from fedrela_sk.participation import UniformSampling
 from fedrela_sk.report import History, RoundRecord
 from fedrela_sk.training import LocalTask, Model, posteriors
 from fedrela_sk.training._generator import forked_generators, seed_generators
 from fedrela_sk.training._net import write_tensors
 
 
-def server_round(algorithm, updates, params, server_state, facts):
+def server_round(algorithm, updates, params, server_state, facts, stretch=None):
     """What the server does with the updates of a round; it sees nothing else.
 
     Parameters
@@ -33,6 +36,9 @@ def server_round(algorithm, updates, params, server_state, facts):
     params, server_state : dict of tensors
     facts : callable of int
         `RoundFacts` of the round, given the number of updates.
+    stretch : callable or None
+        What becomes of the aggregated tensors before the method's step: weights of a rule of participation
+        need not sum to 1.
 
     Returns
     -------
@@ -42,7 +48,8 @@ def server_round(algorithm, updates, params, server_state, facts):
     for update in updates:
         update.fold_into(folded)
         n_updates += update.n_clients
-    return algorithm.step(params, folded.result(), server_state, facts(n_updates))
+    aggregated = folded.result() if stretch is None else stretch(folded.result())
+    return algorithm.step(params, aggregated, server_state, facts(n_updates))
 
 
 class Conductor:
@@ -61,11 +68,25 @@ class Conductor:
         self.engine = engine
         self.present = [spec for spec in plan.specs if mass(spec.train_rows, plan.weights)]
         self.numbers = {spec.position: number for number, spec in enumerate(self.present)}
+        self._parameters = {name for name, _ in net.module_.named_parameters()}
+        self._check_participation()
         self._counts_relabeled = "relabeled" in (
             getattr(plan.algorithm, "counts", None),
             getattr(net.criterion_, "count_labels", None),
         )
         self._labels_moved()
+
+    def _check_participation(self):
+        """Refuse rules of participation that a method cannot follow."""
+        rule, algorithm = self.plan.participation, self.plan.algorithm
+        if not hasattr(rule, "choose") or (algorithm.averages and algorithm.sends_model):
+            return
+        if isinstance(rule, UniformSampling):
+            return
+        raise ValueError(
+            f"participation={rule!r} does not go with {type(algorithm).__name__}, whose clients do not send their "
+            "model to be averaged. Use a share of the clients, or UniformSampling."
+        )
 
     def start(self, params):
         """`State` before round 0."""
@@ -93,12 +114,13 @@ class Conductor:
     def run_round(self, state, round):
         """One round, in place; its record is appended to ``state.history``."""
         began = time.perf_counter()
-        chosen = choose_clients(self.present, self.plan.participation, round, self.plan.seed)
+        lineup = self._line_up(state, round)
+        chosen = lineup.specs
         relabeled = self._relabel(state, chosen, round)
         reported, asked_model = self._ask(state, chosen, round)
         tasks = self._tasks(state, chosen, round)
         sent = self._model_nbytes(state)
-        receipts = self._train(state, round, tasks)
+        receipts = self._train(state, round, tasks, lineup)
         loss, score = self._validate(state, round)
         n_rows = {task.client.position: len(task.rows) for task in tasks}
         idle = [f"client {spec.key!r} has no row left" for spec in chosen if spec.position not in n_rows]
@@ -113,7 +135,7 @@ class Conductor:
                 valid_score=score,
                 n_relabeled=sum(self._n_changed(state, spec.train_rows) for spec in relabeled),
                 relabeled_clients=tuple(spec.key for spec in relabeled),
-                bytes_up=sum(receipt.nbytes for receipt in receipts) + reported,
+                bytes_up=sum(receipt.nbytes for receipt in receipts) + reported + lineup.nbytes,
                 bytes_down=sent * len(tasks) + asked_model,
                 seconds=time.perf_counter() - began,
                 notes=tuple(idle + [note for receipt in receipts for note in receipt.notes]),
@@ -123,22 +145,34 @@ class Conductor:
     def _n_changed(self, state, rows):
         return int(np.count_nonzero(state.codes[rows] != self.plan.codes[rows]))
 
-    def _train(self, state, round, tasks):
+    def _line_up(self, state, round):
+        """Who takes part, as the rule of participation says."""
+        plan = self.plan
+        positions = [spec.position for spec in self.present]
+        return line_up(
+            plan.participation,
+            self.present,
+            round,
+            plan.seed,
+            sizes=lambda: self.client_sizes(state)[positions],
+            counts=lambda: np.array([self._class_counts(spec.train_rows) for spec in self.present]),
+        )
+
+    def _train(self, state, round, tasks, lineup):
         """Train and aggregate, in place; a `Receipt` for every update, in the order of folding.
 
         A round in which no client has rows left (relabellers may drop them) leaves the model as it is.
         """
         algorithm, receipts = self.plan.algorithm, []
-        factor = lr_factor(self.plan.lr_schedule, round)
-        broadcast, progress = algorithm.broadcast(state.server), round / self.plan.n_rounds
-        arriving = self.engine.train(round, tasks, broadcast, factor, progress) if tasks else ()
-        arriving = self._keep_books(state, arriving, receipts)
+        arriving, total = self._updates(state, round, tasks, lineup, receipts)
         if not (tasks and algorithm.averages):
             deque(arriving, maxlen=0)
             return receipts
         facts = lambda n_updates: self._facts(round, n_updates)  # noqa: E731
         try:
-            state.params, state.server = server_round(algorithm, arriving, state.params, state.server, facts)
+            state.params, state.server = server_round(
+                algorithm, arriving, state.params, state.server, facts, self._stretch(state.params, total)
+            )
         except FedReLaError:
             raise
         except ValueError as error:
@@ -146,6 +180,70 @@ class Conductor:
         if algorithm.overrides("server_train"):
             self._train_server(state, facts(len(receipts)))
         return receipts
+
+    def _updates(self, state, round, tasks, lineup, receipts):
+        """(updates to fold, factor on the averaged displacement); receipts are appended as they come."""
+        rule = self.plan.participation
+        if lineup.chained:
+            return self._in_chains(state, round, tasks, lineup, receipts), lineup.total
+        if lineup.weights is not None:
+            tasks = [replace(task, weight=lineup.weights[task.client.position]) for task in tasks]
+        arriving = self._arriving(state, round, tasks, receipts)
+        if not getattr(rule, "trains_all", False):
+            return arriving, lineup.total
+        singles = [single for update in arriving for single in update.singles()]
+        norms = [self._displacement(single, state.params) for single in singles]
+        weights = [single.weight for single in singles]
+        senders, absolute = select_senders(rule, round, self.plan.seed, weights, norms)
+        kept = {singles[i].client.position for i in senders}
+        receipts[:] = [
+            receipt if receipt.client.position in kept else replace(receipt, nbytes=0) for receipt in receipts
+        ]
+        sent = [replace(singles[i], weight=weight) for i, weight in zip(senders, absolute, strict=True)]
+        return sent, sum(absolute)
+
+    def _arriving(self, state, round, tasks, receipts):
+        """Updates of side-by-side training as they come."""
+        if not tasks:
+            return ()
+        factor, progress = lr_factor(self.plan.lr_schedule, round), round / self.plan.n_rounds
+        broadcast = self.plan.algorithm.broadcast(state.server)
+        arriving = self.engine.train(round, tasks, broadcast, factor, progress)
+        return self._keep_books(state, arriving, receipts)
+
+    def _in_chains(self, state, round, tasks, lineup, receipts):
+        """The last update of every chain, in the order of the chains; models are handed on inside them."""
+        by_position = {task.client.position: task for task in tasks}
+        chains = [
+            [by_position[s.position] for s in group if s.position in by_position] for group in lineup.groups
+        ]
+        handed, last = {}, {}
+        for wave in range(max(map(len, chains), default=0)):
+            here = {chain[wave].client.position: i for i, chain in enumerate(chains) if len(chain) > wave}
+            training = [
+                replace(by_position[p], params=by_position[p].params | handed.get(here[p], {}))
+                for p in sorted(here)
+            ]
+            for update in self._arriving(state, round, training, receipts):
+                for single in update.singles():
+                    i = here[single.client.position]
+                    handed[i], last[i] = single.tensors, single
+        weights = {i: lineup.weights[group[-1].position] for i, group in enumerate(lineup.groups)}
+        return [replace(last[i], weight=weights[i]) for i in sorted(last)]
+
+    def _displacement(self, single, params):
+        """Euclidean norm of what a client's training moved, a float."""
+        moved = {name: single.tensors[name] for name in self._parameters if name in single.tensors}
+        return float(_tree.squared_distance(_as_double(moved), _as_double(params)).sqrt())
+
+    def _stretch(self, params, total):
+        """Multiplies the averaged displacement of parameters with `total`; None where that changes nothing."""
+        if total == 1:
+            return None
+        return lambda mean: {
+            name: params[name] + total * (tensor - params[name]) if name in self._parameters else tensor
+            for name, tensor in mean.items()
+        }
 
     def _train_server(self, state, facts):
         """What the server trains by itself after a round, in place."""
@@ -394,6 +492,10 @@ class Conductor:
         return predict_alone(
             self.net, state.params, state.kept, self.client_sizes(state), X, positions, n_classes
         )
+
+
+def _as_double(tree):
+    return {name: tensor.double() for name, tensor in tree.items()}
 
 
 def _mean_loss(receipts, n_rows):

@@ -46,6 +46,8 @@ def training_draws(net, callbacks, algorithm):
         The user's own; all but clipping may run code that draws (`skorch.callbacks.Initializer`).
     algorithm : Algorithm
     """
+    if getattr(net.criterion_, "draws", False):
+        return True
     parts = (net, net.criterion_, net.optimizer_, algorithm)
     foreign = any(type(part).__module__.split(".")[0] not in _QUIET_PACKAGES for part in parts)
     own_callbacks = any(type(callback) is not GradientNormClipping for callback in callbacks)
