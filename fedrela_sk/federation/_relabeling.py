@@ -105,45 +105,41 @@ def relabel_alone(relabeler, Q, y, classes, spec, round, seed, weights):
     try:
         new, keep = check_answer(answer, classes, len(y))
     except LabelError as error:
-        raise ClientError(f"{_where(spec, round)}: {error}") from error
+        raise ClientError(f"Relabelling of client {spec.key!r} before round {round}: {error}") from error
     return ClientRelabeling(round, own, np.searchsorted(classes, new), keep)
-
-
-def _where(spec, round):
-    return f"Relabelling of client {spec.key!r} before round {round}"
 
 
 @contextmanager
 def _named(spec, round):
     """Errors name the client and the round."""
+    where = f"Relabelling of client {spec.key!r} before round {round}"
     try:
         yield
     except NotFiniteError as error:
-        raise NotFiniteError(f"{_where(spec, round)}: {error}") from error
+        raise NotFiniteError(f"{where}: {error}") from error
     except Exception as error:
-        raise ClientError(f"{_where(spec, round)} failed: {type(error).__name__}: {error}") from error
+        raise ClientError(f"{where} failed: {type(error).__name__}: {error}") from error
 
 
 def collect_posteriors(net, X, n_classes, spec, round, seed, settings, batch_size):
     """Finite posteriors of the client's rows."""
     stream = numpy_stream(seed, Purpose.AUGMENT, round, spec.code)
-    with _named(spec, round), forked_generators(net.device):
-        seed_generators(net.device, seed, Purpose.AUGMENT, round, spec.code)
-        Q = client_posteriors(
-            net,
-            X,
-            n_classes,
-            passes=settings["passes"],
-            augment=settings["augment"],
-            mode=settings["mode"],
-            batch_size=batch_size,
-            stream=stream,
-        )
-    bad = np.flatnonzero(~np.isfinite(Q).all(axis=1))
-    if len(bad):
-        raise NotFiniteError(
-            f"{_where(spec, round)}: the posterior of its row {bad[0]} is not finite, got {Q[bad[0]]}."
-        )
+    with _named(spec, round):
+        with forked_generators(net.device):
+            seed_generators(net.device, seed, Purpose.AUGMENT, round, spec.code)
+            Q = client_posteriors(
+                net,
+                X,
+                n_classes,
+                passes=settings["passes"],
+                augment=settings["augment"],
+                mode=settings["mode"],
+                batch_size=batch_size,
+                stream=stream,
+            )
+        bad = np.flatnonzero(~np.isfinite(Q).all(axis=1))
+        if len(bad):
+            raise NotFiniteError(f"the posterior of its row {bad[0]} is not finite, got {Q[bad[0]]}.")
     return Q
 
 
