@@ -24,6 +24,8 @@ class Job:
         Keys every stream of the fit.
     like : tensor
         An empty tensor of the module's dtype on its device.
+    module : nn.Module
+        The module that is trained, as `Algorithm.prepare` returned it.
     """
 
     n_clients: int
@@ -31,6 +33,7 @@ class Job:
     classes: np.ndarray
     seed: int
     like: Any
+    module: Any = None
 
 
 @dataclass(frozen=True)

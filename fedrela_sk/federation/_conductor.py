@@ -16,6 +16,7 @@ from fedrela_sk.federation._lineup import line_up, select_senders
 from fedrela_sk.federation._predicting import predict_alone, predict_personal
 from fedrela_sk.federation._relabeling_together import relabel_clients
 from fedrela_sk.federation._schedule import lr_factor, relabel_due
+from fedrela_sk.federation._side_table import SideTable
 from fedrela_sk.federation._state import State
 from fedrela_sk.federation._weights import class_counts, client_class_weights, client_weights, mass
 from fedrela_sk.participation import UniformSampling
@@ -67,6 +68,7 @@ class Conductor:
         self.net = net
         self.engine = engine
         self.present = [spec for spec in plan.specs if mass(spec.train_rows, plan.weights)]
+        self.side = SideTable(plan) if hasattr(plan.local_data, "fit_resample") else None
         self.numbers = {spec.position: number for number, spec in enumerate(self.present)}
         self._parameters = {name for name, _ in net.module_.named_parameters()}
         self._check_participation()
@@ -102,7 +104,8 @@ class Conductor:
                 f"No relabelling: no round of {plan.n_rounds} is left to train on new labels."
             )
         params = _tree.copy(params)
-        job = Job(len(self.present), len(plan.classes), plan.classes, plan.seed, plan.data.X.new_empty(0))
+        like, module = plan.data.X.new_empty(0), self.net.module_
+        job = Job(len(self.present), len(plan.classes), plan.classes, plan.seed, like, module)
         return State(
             params=params,
             server=plan.algorithm.init_server(params, job),
@@ -124,6 +127,8 @@ class Conductor:
         loss, score = self._validate(state, round)
         n_rows = {task.client.position: len(task.rows) for task in tasks}
         idle = [f"client {spec.key!r} has no row left" for spec in chosen if spec.position not in n_rows]
+        if self.side is not None:
+            idle += self.side.notes(chosen)
         state.history.append(
             RoundRecord(
                 round=round,
@@ -278,7 +283,7 @@ class Conductor:
         asked = self.present if whom == "all" else chosen
         tasks = self._tasks(state, asked, round)
         answers = ask_clients(
-            algorithm, self.net, plan.data, tasks, self.numbers, algorithm.broadcast(state.server), round, plan.seed,
+            algorithm, self.net, self.data, tasks, self.numbers, algorithm.broadcast(state.server), round, plan.seed,
             len(plan.classes),
         )  # fmt: skip
         idle = len({task.client.position for task in tasks} - {spec.position for spec in chosen})
@@ -345,6 +350,7 @@ class Conductor:
                     "Check the mask that the relabeler returns."
                 )
             self._weights = client_weights(self.plan.client_weight, self._sizes)
+        self._refresh_side(state)
         chosen = [spec for spec in chosen if self._sizes[spec.position]]
         numbers = np.array([self.numbers[spec.position] for spec in chosen], dtype=np.int64)
         weights = self._weights[[spec.position for spec in chosen]]
@@ -365,6 +371,20 @@ class Conductor:
                 )
             )
         return tasks
+
+    @property
+    def data(self):
+        """The rows that clients train on."""
+        return self.plan.data if self.side is None else self.side.data
+
+    def _refresh_side(self, state):
+        """Let clients whose labels moved resample their rows."""
+        if self.side is None:
+            return
+        clients = [(spec, _kept_rows(state, spec)) for spec in self.present if self._sizes[spec.position]]
+        if self.side.refresh(state, clients):
+            self.engine.set_data(self.side.data)
+            self._tensors = {}
 
     @staticmethod
     def _received(state, spec):
@@ -398,12 +418,13 @@ class Conductor:
         if spec.position not in self._tensors:
             plan, device = self.plan, self.plan.data.X.device
             rows = _kept_rows(state, spec)
+            train_rows, codes = (rows, state.codes[rows]) if self.side is None else self.side.rows(spec.position)
             counts = self._class_counts(rows)
             factors = client_class_weights(plan.class_weight, counts, plan.classes)
             counts = self._class_counts(rows, state.codes) if self._counts_relabeled else counts
             self._tensors[spec.position] = (
-                torch.from_numpy(rows).to(device),
-                torch.from_numpy(state.codes[rows]).to(device),
+                torch.from_numpy(train_rows).to(device),
+                torch.from_numpy(codes).to(device),
                 None if factors is None else torch.from_numpy(factors).to(device, self._dtype),
                 torch.from_numpy(counts).to(device, self._dtype),
             )

@@ -2,7 +2,14 @@
 
 from fedrela_sk.nets._augmentation import Augmentation
 from fedrela_sk.nets._cosine import CosineLinear
-from fedrela_sk.nets._head import MultiHead, find_head, forward_with_features, linear_head, swap_head
+from fedrela_sk.nets._head import (
+    MultiHead,
+    find_head,
+    forward_with_features,
+    linear_head,
+    mark_head,
+    swap_head,
+)
 from fedrela_sk.nets._mlp import MLP
 
 __all__ = [
@@ -13,5 +20,6 @@ __all__ = [
     "find_head",
     "forward_with_features",
     "linear_head",
+    "mark_head",
     "swap_head",
 ]

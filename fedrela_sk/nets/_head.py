@@ -7,6 +7,9 @@ from torch import nn
 
 from fedrela_sk.exceptions import NetError
 
+# attribute of a layer that says it is the head of the module around it
+_MARK = "is_head"
+
 
 class MultiHead(nn.Module):
     """A head whose forward pass is `main`, with further modules that only losses and hooks use.
@@ -58,11 +61,12 @@ class MultiHead(nn.Module):
 def find_head(module, n_classes, head=None, X=None):
     """Dotted name of the layer that turns features into one number per class.
 
-    A candidate is an `nn.Linear` (or a `MultiHead`, whose inside is not searched) with `n_classes` outputs.
-    Without `X` the last candidate in the order of ``module.named_modules()`` is taken. With `X` the module
-    runs once in evaluation mode and the candidate whose output is the very tensor that the module returns
-    (alone or as the first of a tuple) is taken; where the module goes on after its head, with a softmax
-    say, the only candidate that ran is. Several that ran and none that gives the output are ambiguous.
+    A layer that `mark_head` marked, or that `swap_head` put in, is the head. Else a candidate is an
+    `nn.Linear` (or a `MultiHead`, whose inside is not searched) with `n_classes` outputs. Without `X` the
+    last candidate in the order of ``module.named_modules()`` is taken. With `X` the module runs once in
+    evaluation mode and the candidate whose output is the very tensor that the module returns (alone or as
+    the first of a tuple) is taken; where the module goes on after its head, with a softmax say, the only
+    candidate that ran is. Several that ran and none that gives the output are ambiguous.
 
     Parameters
     ----------
@@ -86,6 +90,9 @@ def find_head(module, n_classes, head=None, X=None):
     """
     if head is not None:
         return _checked_name(module, n_classes, head)
+    marked = [name for name, layer in module.named_modules() if getattr(layer, _MARK, False)]
+    if marked:
+        return marked[0]
     fitting = [name for name, layer in _layers(module).items() if layer.out_features == n_classes]
     if not fitting:
         raise NetError(
@@ -163,8 +170,25 @@ def _traced_name(module, fitting, X):
     )
 
 
+def mark_head(module, name):
+    """Say that a layer is the head, for every later `find_head` on this module and its copies.
+
+    Parameters
+    ----------
+    module : nn.Module
+    name : str
+        As `find_head` returns it.
+
+    Raises
+    ------
+    NetError
+        If the module has no layer of that name.
+    """
+    setattr(_layer(module, name), _MARK, True)
+
+
 def swap_head(module, name, new):
-    """Put another layer in the place of the head.
+    """Put another layer in the place of the head; the new one is marked as by `mark_head`.
 
     Parameters
     ----------
@@ -187,6 +211,7 @@ def swap_head(module, name, new):
     """
     old = _layer(module, name)
     new.train(old.training)
+    setattr(new, _MARK, True)
     if name == "":
         return new
     places = [

@@ -94,8 +94,8 @@ class Model:
 
     @property
     def head(self):
-        """Name of the classifier's layer, the module that `MultiHead` wraps included."""
-        return head_of(self.module, self.n_classes)
+        """Name of the classifier's layer, as `find_head` tells it."""
+        return find_head(self.module, self.n_classes)
 
     def __call__(self, x):
         """Logits of rows, in the module's current mode.
@@ -155,12 +155,6 @@ class Model:
 
     def _logits(self, output):
         return log_input(self.criterion, output)
-
-
-def head_of(module, n_classes):
-    """Name of the layer of a module whose output are the logits; a head that a method swapped in included."""
-    swapped = [name for name, layer in module.named_modules() if hasattr(layer, "is_swapped_head")]
-    return swapped[0] if swapped else find_head(module, n_classes)
 
 
 @contextmanager

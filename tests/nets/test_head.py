@@ -11,7 +11,16 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 
 from fedrela_sk import FederatedClassifier
 from fedrela_sk.exceptions import NetError
-from fedrela_sk.nets import MLP, MultiHead, find_head, forward_with_features, linear_head, swap_head
+from fedrela_sk.nets import (
+    MLP,
+    CosineLinear,
+    MultiHead,
+    find_head,
+    forward_with_features,
+    linear_head,
+    mark_head,
+    swap_head,
+)
 from fedrela_sk.training._stackable import stacked_forward
 
 X = torch.arange(10.0).reshape(2, 5) / 10
@@ -134,6 +143,25 @@ def test_a_name_that_cannot_be(head, got):
         find_head(MLP(5, 3), 3, head=head)
 
 
+def test_a_mark_stays_with_the_layer_and_its_copies():
+    module = Branches()
+    mark_head(module, "head")
+    assert find_head(module, 3) == "head"
+    assert find_head(copy.deepcopy(module), 3) == "head"
+    assert find_head(Branches(), 3) == "other"
+
+
+def test_a_mark_tells_a_head_of_any_kind():
+    module = nn.Sequential(nn.Linear(5, 4), nn.Bilinear(4, 4, 3), nn.Linear(3, 3))
+    mark_head(module, "1")
+    assert find_head(module, 3) == "1"
+
+
+def test_marking_what_is_not_there():
+    with pytest.raises(NetError, match="no layer 'fc'"):
+        mark_head(MLP(5, 3), "fc")
+
+
 # --- swapping -----------------------------------------------------------------------------------------------
 
 
@@ -179,6 +207,12 @@ def test_the_old_layer_may_go_into_the_new_one():
     assert find_head(module, 3) == "2"
     swap_head(module, "2", nn.Linear(4, 3))
     assert type(module[2]) is nn.Linear
+
+
+def test_what_was_swapped_in_is_the_head():
+    module = swap_head(Branches(), "head", CosineLinear(4, 3))
+    assert find_head(module, 3) == "head"
+    assert find_head(swap_head(module, "head", MultiHead(module.head)), 3) == "head"
 
 
 def test_swapping_what_is_not_there():
