@@ -2,11 +2,13 @@
 
 from fedrela_sk.algorithms._base import Algorithm, Job, Local, LocalRun, RoundFacts
 from fedrela_sk.algorithms._fedavg import FedAvg
+from fedrela_sk.algorithms._fedlc import FedLC
 from fedrela_sk.algorithms._fedprox import FedProx
 from fedrela_sk.algorithms._local_only import LocalOnly
 
 ALGORITHMS = {
     "fedavg": FedAvg,
+    "fedlc": FedLC,
     "fedprox": FedProx,
     "local_only": LocalOnly,
 }
@@ -15,6 +17,7 @@ __all__ = [
     "ALGORITHMS",
     "Algorithm",
     "FedAvg",
+    "FedLC",
     "FedProx",
     "Job",
     "Local",

@@ -1,0 +1,47 @@
+"""FedLC (Zhang et al. 2022): logits calibrated by a client's own class counts."""
+
+from fedrela_sk.algorithms._base import Algorithm
+from fedrela_sk.algorithms._checks import check_at_least
+from fedrela_sk.losses import FedLCLoss
+from fedrela_sk.losses._checks import check_choice
+
+
+class FedLC(Algorithm):
+    """Clients minimise CE(z - tau n^(-1/4), y), n their own rows of each class; the server averages.
+
+    The formula as it is quoted from the paper leaves the true class out of the denominator. That loss has no
+    lower bound and training collapses; this is the form that implementations use. Counts, not shares: a client
+    with twice the rows has smaller margins. Equal counts are the plain cross-entropy. Counts never leave
+    the client, and predictions use plain logits.
+
+    Parameters
+    ----------
+    tau : float >= 0, default=1.0
+        Strength. The paper is said not to print it; reports use 0.1, 0.5 and 1.
+    absent : {"mask", "one"}, default="mask"
+        A class without rows. "mask": it leaves the softmax of this client, the gradient of its logit is exactly
+        zero. "one": it counts as if it had one row.
+    counts : {"original", "relabeled"}, default="original"
+        Which labels are counted once a client has relabelled.
+
+    References
+    ----------
+    Zhang, Li, Li, Xu, Wu, Ding, Wu, "Federated Learning with Label Distribution Skew via Logits Calibration",
+    ICML 2022.
+    """
+
+    own_loss = True
+    neutral = {"tau": 0.0}
+
+    def __init__(self, tau=1.0, absent="mask", counts="original"):
+        self.tau = tau
+        self.absent = absent
+        self.counts = counts
+
+    def check(self):
+        check_at_least("tau", self.tau, 0)
+        check_choice("absent", self.absent, ("mask", "one"))
+        check_choice("counts", self.counts, ("original", "relabeled"))
+
+    def row_losses(self, logits, y, local):
+        return FedLCLoss(self.tau, self.absent).row_losses(logits, y, local.counts, None)
