@@ -1,7 +1,7 @@
 """Ranges of hyper-parameters."""
 
 import math
-from numbers import Real
+from numbers import Integral, Real
 
 
 def check_at_least(name, value, low, high=math.inf, *, above=False):
@@ -26,3 +26,27 @@ def check_at_least(name, value, low, high=math.inf, *, above=False):
     relation = f"> {low}" if above else f">= {low}"
     limit = "" if high == math.inf else f" and <= {high}"
     raise ValueError(f"{name} must be a finite number {relation}{limit}, got {value!r}.")
+
+
+def check_choice(name, value, choices):
+    """Refuse a hyper-parameter that is none of `choices`.
+
+    Raises
+    ------
+    ValueError
+        With the name, the choices and what was got.
+    """
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+
+
+def check_whole(name, value, low):
+    """Refuse a hyper-parameter that is no whole number of at least `low`.
+
+    Raises
+    ------
+    ValueError
+        With the name and what was got.
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
+        raise ValueError(f"{name} must be a whole number >= {low}, got {value!r}.")
