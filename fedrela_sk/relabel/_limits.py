@@ -1,7 +1,5 @@
 """Limits on how many rows of one client change: rows that stay in a class, rows that enter one."""
 
-import math
-
 import numpy as np
 
 # max_ratio * rows is meant exactly; this absorbs rounding such as 0.1 * 30 = 3.0000000000000004
@@ -30,19 +28,31 @@ def limit_changes(drawn, codes, n_classes, min_remaining, max_ratio):
     -------
     made : ndarray of shape (n_drawn,), bool
     """
-    made = np.ones(len(drawn.row), dtype=bool)
     if min_remaining == 0 and max_ratio is None:
-        return made
+        return np.ones(len(drawn.row), dtype=bool)
     counts = np.bincount(codes, minlength=n_classes)
-    may_leave = (counts - min_remaining).tolist()
-    room = [_room(count, max_ratio) for count in counts.tolist()]
-    source, target = codes[drawn.row].tolist(), drawn.column.tolist()
-    for k in np.lexsort((drawn.row, -drawn.rho)).tolist():
-        made[k] = may_leave[source[k]] > 0 and room[target[k]] > 0
-        may_leave[source[k]] -= int(made[k])
-        room[target[k]] -= int(made[k])
+    may_leave = counts - float(min_remaining)
+    room = np.full(n_classes, np.inf)
+    if max_ratio is not None:
+        room = np.ceil(max_ratio * np.maximum(1, counts) - ROUNDING)
+    made = np.zeros(len(drawn.row), dtype=bool)
+    waiting = np.lexsort((drawn.row, -drawn.rho))
+    while len(waiting):
+        source, target = codes[drawn.row[waiting]], drawn.column[waiting]
+        # made for sure: there is room even if all those before are made, too
+        sure = (_place(source) < may_leave[source]) & (_place(target) < room[target])
+        made[waiting[sure]] = True
+        may_leave -= np.bincount(source[sure], minlength=n_classes)
+        room -= np.bincount(target[sure], minlength=n_classes)
+        # a slot that one before may need is never taken: where none is left, those before have them
+        waiting = waiting[~sure & (may_leave[source] > 0) & (room[target] > 0)]
     return made
 
 
-def _room(count, max_ratio):
-    return math.inf if max_ratio is None else math.ceil(max_ratio * max(1, count) - ROUNDING)
+def _place(groups):
+    """How many entries before it are of the same group, for every entry."""
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    place = np.empty(len(groups), dtype=np.intp)
+    place[order] = np.arange(len(groups)) - np.repeat(starts, np.diff(starts, append=len(groups)))
+    return place

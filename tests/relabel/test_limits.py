@@ -1,5 +1,7 @@
 """Limits on changes, by hand and against their two promises."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -83,3 +85,44 @@ def test_both_promises_hold_and_no_further_change_could_be_made(seed, min_remain
     assert np.all(entered <= room)
     full = (left == may_leave)[codes[row]] | (entered == room)[column]
     assert_array_equal(full[~made], True)
+
+
+def one_after_the_other(row, column, rho, codes, n_classes, min_remaining, max_ratio):
+    """The definition: in order of falling rho, then rising row, each change is made if there is room."""
+    counts = [codes.count(label) for label in range(n_classes)]
+    may_leave = [count - min_remaining for count in counts]
+    room = [math.inf if max_ratio is None else math.ceil(max_ratio * max(1, n) - 1e-9) for n in counts]
+    made = [False] * len(row)
+    for k in sorted(range(len(row)), key=lambda k: (-rho[k], row[k])):
+        if may_leave[codes[row[k]]] > 0 and room[column[k]] > 0:
+            made[k] = True
+            may_leave[codes[row[k]]] -= 1
+            room[column[k]] -= 1
+    return made
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_classes=st.integers(2, 6),
+    min_remaining=st.integers(0, 9),
+    max_ratio=st.none() | st.sampled_from([0.1, 0.25, 0.5, 1.0, 2.0]),
+)
+def test_all_at_once_is_one_after_the_other(seed, n_classes, min_remaining, max_ratio):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, n_classes, 60)
+    row = np.flatnonzero(rng.random(60) < 0.8)
+    column = (codes[row] + rng.integers(1, n_classes, len(row))) % n_classes
+    rho = rng.choice([0.2, 0.5, 0.7, 0.9], len(row))
+    limits = (n_classes, min_remaining, max_ratio)
+    expected = one_after_the_other(row.tolist(), column.tolist(), rho.tolist(), codes.tolist(), *limits)
+    assert limited(row, column, rho, codes, *limits) == expected
+
+
+def test_a_chain_of_changes_of_which_each_waits_for_the_one_before():
+    # class 0 has one slot to leave, class 3 one to enter: what row 0 does decides row 1's change, and so on
+    row, column, rho = [0, 1, 4, 5, 8], [3, 4, 3, 5, 4], [0.9, 0.8, 0.7, 0.6, 0.5]
+    codes = [0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 4, 5]
+    expected = one_after_the_other(row, column, rho, codes, 6, 1, 1.0)
+    assert expected == [True, False, False, True, True]
+    assert limited(row, column, rho, codes, 6, 1, 1.0) == expected
