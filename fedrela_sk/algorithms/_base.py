@@ -35,6 +35,11 @@ class Job:
     like: Any
     module: Any = None
 
+    @property
+    def trainable(self):
+        """Names of the parameters that learn, a tuple; all other tensors are frozen or buffers."""
+        return trainable_names(self.module)
+
 
 @dataclass(frozen=True)
 class RoundFacts:
@@ -49,12 +54,15 @@ class RoundFacts:
         All clients that have rows.
     lr : float
         Clients' learning rate in this round.
+    trainable : tuple of str
+        Names of the parameters that learn; all other tensors are frozen or buffers.
     """
 
     round: int
     n_participants: int
     n_clients: int
     lr: float
+    trainable: tuple = ()
 
 
 @dataclass(frozen=True)
@@ -103,6 +111,15 @@ class LocalRun:
         The client's aggregation weight.
     momentum : float
         Momentum of the client's optimiser, 0 where it has none.
+    dampening : float
+        Share of a gradient that the momentum buffer leaves out.
+    nesterov : bool
+    optimizer : str
+        Class name of the client's optimiser.
+    alike : bool
+        Whether it treats all parameters with one learning rate, momentum and dampening.
+    trainable : tuple of str
+        As in `RoundFacts`.
     """
 
     n_steps: int
@@ -110,6 +127,16 @@ class LocalRun:
     n_rows: int
     weight: float
     momentum: float = 0.0
+    dampening: float = 0.0
+    nesterov: bool = False
+    optimizer: str = "SGD"
+    alike: bool = True
+    trainable: tuple = ()
+
+
+def trainable_names(module):
+    """Names of a module's parameters that learn, a tuple."""
+    return tuple(name for name, param in module.named_parameters() if param.requires_grad)
 
 
 class Algorithm(BaseEstimator):
@@ -119,7 +146,7 @@ class Algorithm(BaseEstimator):
     `GridSearchCV` over ``algorithm__...`` works. Hooks are pure functions of named tensors: they return
     new ones and write nothing to `self`. State that lives longer than a round is passed in and returned.
 
-    `params` are named tensors, ``{name: tensor}``. `penalty` and `correct` see trainable parameters only;
+    `params` are named tensors, ``{name: tensor}``. `penalty`, `correct` and `decoupled` see trainable ones only;
     `finish`, `shared`, `step` and all anchors hold buffers too. `local` is a `Local`, `facts` a `RoundFacts`.
 
     Attributes
@@ -136,6 +163,8 @@ class Algorithm(BaseEstimator):
     own_loss : bool
         Whether `loss` or `row_losses` take the place of the net's criterion, which must then be plain
         `torch.nn.CrossEntropyLoss` or `NLLLoss`.
+    report_needs_model : bool
+        Whether a client that answers `report` receives the model for it, which counts as traffic.
     neutral : dict or None
         Hyper-parameters under which the method equals FedAvg; None where `neutral_reason` says why there
         are none.
@@ -148,6 +177,7 @@ class Algorithm(BaseEstimator):
     loop_only = None
     sends_model = True
     own_loss = False
+    report_needs_model = True
     neutral = None
     neutral_reason = "not stated"
     neutral_weights = "size"
@@ -201,6 +231,13 @@ class Algorithm(BaseEstimator):
 
     def broadcast(self, server_state):
         """The part of the server state that travels to clients with the model, a dictionary of tensors."""
+        return {}
+
+    def once(self, server_state):
+        """The part that travels only to a client that takes part for the first time, and stays there.
+
+        A dictionary of tensors; hooks find them in ``local.server`` beside those of `broadcast`.
+        """
         return {}
 
     def weigh(self, weights, clients, server_state):
@@ -276,6 +313,13 @@ class Algorithm(BaseEstimator):
     def correct(self, grads, params, local):
         """The gradients that the optimiser sees, ``{name: tensor}``."""
         return grads
+
+    def decoupled(self, params, local):
+        """Directions ``{name: tensor}`` that a step takes beside the optimiser, past its momentum.
+
+        `params` are those before the step; the learning rate times a direction is taken off after it.
+        """
+        return {}
 
     def finish(self, params, local, run):
         """(tensors to send, new client state) after local training; `run` is a `LocalRun`.

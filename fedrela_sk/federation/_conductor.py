@@ -10,6 +10,7 @@ import torch
 from fedrela_sk import _tree
 from fedrela_sk._random import Purpose
 from fedrela_sk.algorithms import Job, RoundFacts
+from fedrela_sk.algorithms._base import trainable_names
 from fedrela_sk.exceptions import ClientError, FedReLaError, NotFiniteError, PartitionError
 from fedrela_sk.federation._asking import ask_clients
 from fedrela_sk.federation._lineup import line_up, select_senders
@@ -71,6 +72,7 @@ class Conductor:
         self.side = SideTable(plan) if hasattr(plan.local_data, "fit_resample") else None
         self.numbers = {spec.position: number for number, spec in enumerate(self.present)}
         self._parameters = {name for name, _ in net.module_.named_parameters()}
+        self._trainable = trainable_names(net.module_)
         self._check_participation()
         self._counts_relabeled = "relabeled" in (
             getattr(plan.algorithm, "counts", None),
@@ -122,7 +124,7 @@ class Conductor:
         relabeled = self._relabel(state, chosen, round)
         reported, asked_model = self._ask(state, chosen, round)
         tasks = self._tasks(state, chosen, round)
-        sent = self._model_nbytes(state)
+        sent = self._model_nbytes(state) * len(tasks) + self._once_nbytes(state, tasks)
         receipts = self._train(state, round, tasks, lineup)
         loss, score = self._validate(state, round)
         n_rows = {task.client.position: len(task.rows) for task in tasks}
@@ -141,7 +143,7 @@ class Conductor:
                 n_relabeled=sum(self._n_changed(state, spec.train_rows) for spec in relabeled),
                 relabeled_clients=tuple(spec.key for spec in relabeled),
                 bytes_up=sum(receipt.nbytes for receipt in receipts) + reported + lineup.nbytes,
-                bytes_down=sent * len(tasks) + asked_model,
+                bytes_down=sent + asked_model,
                 seconds=time.perf_counter() - began,
                 notes=tuple(idle + [note for receipt in receipts for note in receipt.notes]),
             )
@@ -212,7 +214,8 @@ class Conductor:
         if not tasks:
             return ()
         factor, progress = lr_factor(self.plan.lr_schedule, round), round / self.plan.n_rounds
-        broadcast = self.plan.algorithm.broadcast(state.server)
+        algorithm = self.plan.algorithm
+        broadcast = algorithm.broadcast(state.server) | algorithm.once(state.server)
         arriving = self.engine.train(round, tasks, broadcast, factor, progress)
         return self._keep_books(state, arriving, receipts)
 
@@ -261,7 +264,8 @@ class Conductor:
 
     def _facts(self, round, n_updates):
         factor = lr_factor(self.plan.lr_schedule, round)
-        return RoundFacts(round, n_updates, len(self.present), self.engine.settings.lr * factor)
+        lr = self.engine.settings.lr * factor
+        return RoundFacts(round, n_updates, len(self.present), lr, self._trainable)
 
     @property
     def model(self):
@@ -273,6 +277,15 @@ class Conductor:
         algorithm = self.plan.algorithm
         shared = _tree.subset(state.params, algorithm.shared(state.params))
         return _tree.nbytes(shared) + _tree.nbytes(algorithm.broadcast(state.server))
+
+    def _once_nbytes(self, state, tasks):
+        """Bytes of what clients receive when they take part for the first time, all new ones together."""
+        algorithm = self.plan.algorithm
+        if not algorithm.overrides("once"):
+            return 0
+        known = {key for record in state.history for key in record.participants}
+        n_new = sum(task.client.key not in known for task in tasks)
+        return n_new * _tree.nbytes(algorithm.once(state.server))
 
     def _ask(self, state, chosen, round):
         """Reports before training, in place; bytes sent up, and down to clients that then do not train."""
@@ -287,7 +300,7 @@ class Conductor:
             len(plan.classes),
         )  # fmt: skip
         idle = len({task.client.position for task in tasks} - {spec.position for spec in chosen})
-        received = idle * self._model_nbytes(state)
+        received = idle * self._model_nbytes(state) * algorithm.report_needs_model
         state.server = algorithm.gather(answers.reports, state.server, self._facts(round, len(tasks)))
         return answers.nbytes, received
 

@@ -10,9 +10,9 @@ from fedrela_sk.algorithms import Local, LocalRun
 from fedrela_sk.exceptions import NotFiniteError
 from fedrela_sk.training._batches import client_orders
 from fedrela_sk.training._cohort import plan_cohort
-from fedrela_sk.training._criterion import check_output, log_input, row_losses, row_shares
+from fedrela_sk.training._criterion import check_output, log_input, row_losses, row_shares, use_counts
 from fedrela_sk.training._model import Batch, client_data
-from fedrela_sk.training._net import momentum_of
+from fedrela_sk.training._net import solver_of
 from fedrela_sk.training._stack import Stack
 from fedrela_sk.training._stacked_optimizer import fresh_optimizer, optimizer_step, shrink_optimizer
 
@@ -26,7 +26,7 @@ class CohortRun:
     def __init__(self, engine, round, tasks, server_state, lr_factor, progress=0.0):
         self.engine, self.round, self.tasks = engine, round, tasks
         self.server_state, self.lr_factor, self.progress = server_state, lr_factor, progress
-        self.momentum = 0.0
+        self.solver = {}
         self.device = engine.data.X.device
         self.plan = self._make_plan()
         self.rows, self.labels = self._gather_rows()
@@ -114,6 +114,7 @@ class CohortRun:
     def _begin(self, task, state):
         """The method's `begin` at one client."""
         engine = self.engine
+        use_counts(engine.net.criterion_, task.counts, self.progress)
         local = Local(task.params, state, self.server_state, task.counts, round=self.round)
         model = engine.model.with_params(task.params)
         return _tree.detach(engine.algorithm.begin(model, client_data(engine.data, task), local))
@@ -133,7 +134,7 @@ class CohortRun:
         """Every step of every client; those that have finished leave the stack."""
         stack, plan = self.whole, self.plan
         optimizer = fresh_optimizer(self.engine.net, stack.params, self.lr_factor)
-        self.momentum = momentum_of(optimizer)
+        self.solver = solver_of(optimizer)
         lengths = torch.from_numpy(plan.lengths).to(self.device)
         column = torch.arange(plan.index.shape[1], device=self.device)
         masks = (column < lengths[:, None]).to(self.engine.data.X.dtype)
@@ -181,7 +182,11 @@ class CohortRun:
             self._correct(stack)
         if engine.clip is not None:
             engine.clip([param for param in stack.params.values() if param.grad is not None])
+        beside = self._decoupled(stack) if algorithm.overrides("decoupled") else {}
         optimizer_step(optimizer)
+        with torch.no_grad():
+            for name, direction in beside.items():
+                stack.params[name].sub_(optimizer.param_groups[0]["lr"] * direction)
 
     def _losses(self, stack, X, y, shares):
         """Loss of every client's batch, tensor of shape (n_clients,)."""
@@ -213,6 +218,13 @@ class CohortRun:
         engine = self.engine
         batch = Batch(x, y, share, engine.net.criterion_)
         return engine.algorithm.loss(engine.model.with_params(params), batch, self._local(facts))
+
+    def _decoupled(self, stack):
+        """What the step takes beside the optimiser, from the parameters before it."""
+        with torch.no_grad():
+            live = {name: stack.params[name].detach() for name in self.trainable}
+            rule = vmap(lambda params, facts: self.engine.algorithm.decoupled(params, self._local(facts)))
+            return rule(live, stack.facts)
 
     def _correct(self, stack):
         with torch.no_grad():
@@ -278,7 +290,10 @@ class CohortRun:
                 one(facts["start"]),
                 self.round,
             )
-            run = LocalRun(int(self.plan.steps[i]), lr, len(task.rows), task.weight, self.momentum)
+            run = LocalRun(
+                int(self.plan.steps[i]), lr, len(task.rows), task.weight, **self.solver,
+                trainable=tuple(self.trainable),
+            )  # fmt: skip
             with torch.no_grad():
                 new, own = algorithm.finish(one(tensors), local, run)
             sent.append(new)

@@ -103,11 +103,15 @@ def row_losses(criterion, logits, y):
     logits : tensor of shape (n_rows, n_classes)
         As `log_input` gives them.
     y : tensor of shape (n_rows,), int64
+        Or, for a plain `CrossEntropyLoss` or `NLLLoss`, shares of the classes, (n_rows, n_classes).
 
     Returns
     -------
     losses : tensor of shape (n_rows,)
     """
+    if isinstance(criterion, nn.NLLLoss) and y.is_floating_point():
+        shares = y if criterion.weight is None else y * criterion.weight
+        return -(shares * logits).sum(1)
     if isinstance(criterion, nn.NLLLoss):
         return F.nll_loss(
             logits, y, weight=criterion.weight, ignore_index=criterion.ignore_index, reduction="none"

@@ -15,7 +15,7 @@ from fedrela_sk.training._callbacks import LocalTrainingStopped, Notifier
 from fedrela_sk.training._criterion import batch_loss, check_output, log_input, row_shares, use_counts
 from fedrela_sk.training._generator import drawing_generators, seed_generators, training_draws
 from fedrela_sk.training._model import Batch, Model, client_data
-from fedrela_sk.training._net import forward, momentum_of, read_settings, tensors_of, write_tensors
+from fedrela_sk.training._net import forward, read_settings, solver_of, tensors_of, write_tensors
 
 # clients that a worker takes at a time; changes no result
 UNIT_SIZE = 8
@@ -122,8 +122,10 @@ class LoopEngine:
                 "Lower the learning rate, scale the features, or clip gradients "
                 "(skorch.callbacks.GradientNormClipping)."
             )
-        momentum = momentum_of(optimizer)
-        run = LocalRun(n_steps, settings.lr * lr_factor, len(task.rows), task.weight, momentum)
+        run = LocalRun(
+            n_steps, settings.lr * lr_factor, len(task.rows), task.weight, **solver_of(optimizer),
+            trainable=tuple(self._trainable),
+        )  # fmt: skip
         with torch.no_grad():
             tensors, state = self.algorithm.finish(_tree.copy(tensors_of(module)), local, run)
         bad = _tree.first_not_finite(tensors)
@@ -234,6 +236,8 @@ class LoopEngine:
             if algorithm.overrides("penalty"):
                 loss = loss + algorithm.penalty(trainable, local)
             loss.backward()
+            if algorithm.overrides("decoupled"):
+                seen["beside"] = self._decoupled(local)
             if algorithm.overrides("correct"):
                 self._correct(local)
             self._notify(
@@ -242,6 +246,10 @@ class LoopEngine:
             return loss
 
         optimizer.step(closure)
+        if "beside" in seen:
+            with torch.no_grad():
+                for name, direction in seen["beside"].items():
+                    trainable[name].sub_(optimizer.param_groups[0]["lr"] * direction)
         if seen["state"] is not None:
             local = replace(local, state=_tree.detach(seen["state"]))
         return seen["loss"], seen["output"], local
@@ -269,6 +277,11 @@ class LoopEngine:
             check_output(output, self.net.criterion_, self.n_classes)
             self._output_checked = True
         return output
+
+    def _decoupled(self, local):
+        """What the step takes beside the optimiser, from the parameters before it."""
+        with torch.no_grad():
+            return self.algorithm.decoupled({n: p.detach() for n, p in self._trainable.items()}, local)
 
     def _correct(self, local):
         """Replace the gradients by what the algorithm makes of them."""

@@ -9,7 +9,7 @@ from torch import nn
 from torch.func import functional_call
 
 from fedrela_sk.nets import find_head, forward_with_features
-from fedrela_sk.training._criterion import log_input, row_losses
+from fedrela_sk.training._criterion import log_input, row_losses, row_shares
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,20 @@ class Batch:
         """Sum over the rows of share times value."""
         return (self.share * values).sum()
 
+    def row_losses(self, logits, targets=None):
+        """The criterion's loss of every row for its own labels, or for `targets`.
+
+        Parameters
+        ----------
+        logits : tensor of shape (n_rows, n_classes)
+        targets : tensor of shape (n_rows,), int64, or (n_rows, n_classes), default=None
+            Labels, or shares of the classes.
+        """
+        return row_losses(self.criterion, logits, self.y if targets is None else targets)
+
     def criterion_loss(self, logits):
         """The loss that the net's criterion gives to these rows."""
-        return self.mean(row_losses(self.criterion, logits, self.y))
+        return self.mean(self.row_losses(logits))
 
 
 @dataclass(frozen=True)
@@ -53,17 +64,28 @@ class ClientData:
         Current labels.
     weights : tensor of shape (n_rows,)
         Row weights, ones where none were given.
+    loss_weights : tensor of shape (n_rows,)
+        The same times the client's class weights: what the loss of a batch goes by.
     """
 
     X: torch.Tensor
     y: torch.Tensor
     weights: torch.Tensor
+    loss_weights: torch.Tensor
+
+    def batches(self, criterion, size=512):
+        """All rows as `Batch`es in their order; shares are those in the loss of all rows together."""
+        shares = row_shares(criterion, self.y, self.loss_weights)
+        for x, y, share in zip(self.X.split(size), self.y.split(size), shares.split(size), strict=True):
+            yield Batch(x, y, share, criterion)
 
 
 def client_data(data, task):
     """`ClientData` of a task."""
     weights = torch.ones(len(task.rows), dtype=data.X.dtype, device=data.X.device)
-    return ClientData(data.X[task.rows], task.y, weights if data.weights is None else data.weights[task.rows])
+    weights = weights if data.weights is None else data.weights[task.rows]
+    loss_weights = weights if task.class_weights is None else weights * task.class_weights[task.y]
+    return ClientData(data.X[task.rows], task.y, weights, loss_weights)
 
 
 class Model:

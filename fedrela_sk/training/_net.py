@@ -181,9 +181,20 @@ def read_settings(net):
     )
 
 
-def momentum_of(optimizer):
-    """Momentum of SGD or RMSprop, 0 where an optimiser has none."""
-    return float(optimizer.param_groups[0].get("momentum", 0.0))
+def solver_of(optimizer):
+    """What `LocalRun` says of an optimiser, by the names of its fields; zeros where it has no such setting."""
+    settings = [
+        (group["lr"], group.get("momentum", 0.0), group.get("dampening", 0.0), group.get("nesterov", False))
+        for group in optimizer.param_groups
+    ]
+    _, momentum, dampening, nesterov = settings[0]
+    return {
+        "momentum": float(momentum),
+        "dampening": float(dampening),
+        "nesterov": bool(nesterov),
+        "optimizer": type(optimizer).__name__,
+        "alike": all(other == settings[0] for other in settings),
+    }
 
 
 def tensors_of(module):

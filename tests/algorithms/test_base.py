@@ -13,8 +13,8 @@ from fedrela_sk.algorithms import Algorithm, Job, Local, LocalRun, RoundFacts
 MODULE = torch.nn.Identity()
 PARAMS = {"w": torch.tensor([1.0]), "n": torch.tensor(2)}
 HOOKS = [
-    "prepare", "shared", "init_server", "init_client", "asks", "report", "gather", "broadcast", "weigh", "begin",
-    "order", "row_losses", "loss", "penalty", "correct", "finish", "aggregate", "step", "server_train",
+    "prepare", "shared", "init_server", "init_client", "asks", "report", "gather", "broadcast", "once", "weigh", "begin",
+    "order", "row_losses", "loss", "penalty", "correct", "decoupled", "finish", "aggregate", "step", "server_train",
     "predict_params", "personal_params",
 ]  # fmt: skip
 
@@ -47,11 +47,13 @@ def test_defaults_change_nothing():
     assert algorithm.report(None, None, local) == {}
     assert algorithm.gather({}, state, facts) is state
     assert algorithm.broadcast(state) == {}
+    assert algorithm.once(state) == {}
     assert algorithm.weigh(weights, np.arange(2), state) is weights
     assert algorithm.begin(None, None, local) == {}
     assert algorithm.order(np.zeros(2), 1, 3, None) is None
     assert algorithm.penalty(PARAMS, local) == 0.0
     assert algorithm.correct(grads, PARAMS, local) is grads
+    assert algorithm.decoupled(PARAMS, local) == {}
     sent, kept = algorithm.finish(PARAMS, local, run)
     assert sent is PARAMS
     assert kept is state
@@ -94,6 +96,13 @@ def test_a_method_averages_and_says_so_when_it_has_no_neutral_setting():
     assert Algorithm.averages is True
     assert Algorithm.neutral is None
     assert Algorithm.neutral_reason == "not stated"
+
+
+def test_a_job_names_the_parameters_that_learn():
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False), torch.nn.BatchNorm1d(2))
+    module[1].bias.requires_grad_(False)
+    job = Job(n_clients=1, n_classes=2, classes=np.arange(2), seed=0, like=torch.empty(0), module=module)
+    assert job.trainable == ("0.weight", "1.weight")
 
 
 def test_facts_about_a_run_cannot_be_changed():
