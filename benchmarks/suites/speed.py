@@ -16,7 +16,7 @@ from benchmarks.suites import _speed_report
 from benchmarks.suites._machine import machine
 
 RESULTS = Path(__file__).parents[1] / "results"
-PARTS = ("peers", "gemm", "grid", "relabel", "scale", "flat", "fixed")
+PARTS = ("peers", "gemm", "grid", "relabel", "clients", "scale", "flat", "fixed")
 
 
 def main(arguments=None):

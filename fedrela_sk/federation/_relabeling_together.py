@@ -78,7 +78,7 @@ def relabel_clients(
     for spec, part in zip(specs, parts, strict=True):
         part[:] = collect(spec)
     try:
-        return _relabel_together(
+        return relabel_together(
             relabeler,
             Q,
             y[rows],
@@ -93,7 +93,7 @@ def relabel_clients(
         return [alone(spec, part) for spec, part in zip(specs, parts, strict=True)]
 
 
-def _relabel_together(relabeler, Q, y, codes, classes, specs, round, seed, weights):
+def relabel_together(relabeler, Q, y, codes, classes, specs, round, seed, weights):
     """The same of many clients in one pass; arrays hold their rows one client after the other."""
     relabeler = with_classes(clone(relabeler), classes)
     column = encode_labels(classes, check_classes(relabeler.classes, len(classes)))  # of every class
