@@ -4,12 +4,14 @@ from fedrela_sk.algorithms._base import Algorithm, Job, Local, LocalRun, RoundFa
 from fedrela_sk.algorithms._fedavg import FedAvg
 from fedrela_sk.algorithms._fedlc import FedLC
 from fedrela_sk.algorithms._fedprox import FedProx
+from fedrela_sk.algorithms._fedrod import FedROD
 from fedrela_sk.algorithms._local_only import LocalOnly
 
 ALGORITHMS = {
     "fedavg": FedAvg,
     "fedlc": FedLC,
     "fedprox": FedProx,
+    "fedrod": FedROD,
     "local_only": LocalOnly,
 }
 
@@ -19,6 +21,7 @@ __all__ = [
     "FedAvg",
     "FedLC",
     "FedProx",
+    "FedROD",
     "Job",
     "Local",
     "LocalOnly",

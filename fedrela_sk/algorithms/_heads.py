@@ -1,0 +1,59 @@
+"""What methods with heads of their own share: parts of a head by name, a linear layer like another."""
+
+from torch.nn import functional as F
+
+from fedrela_sk.exceptions import NetError
+from fedrela_sk.nets import find_head, linear_head, mark_head
+
+
+def linear_head_of(module, n_classes, head):
+    """(name, layer) of the plain linear layer that ends a net.
+
+    Parameters
+    ----------
+    module : nn.Module
+    n_classes : int
+    head : str or None
+        Its name, None to look for it.
+
+    Raises
+    ------
+    NetError
+        If there is none, or if it holds several heads already.
+    """
+    name = find_head(module, n_classes, head)
+    layer = module.get_submodule(name)
+    if not hasattr(layer, "weight"):
+        raise NetError(
+            f"The head {name!r} is of kind {type(layer).__name__}, but this method puts heads of its own beside a "
+            "linear layer. Let the net end in nn.Linear."
+        )
+    return name, layer
+
+
+def marked(module, n_classes, head):
+    """The module itself, its linear head marked: later hooks find the layer that `head` names."""
+    name, _ = linear_head_of(module, n_classes, head)
+    mark_head(module, name)
+    return module
+
+
+def like(layer, zero=False):
+    """A new linear layer of another's sizes and dtype; its weights are drawn from torch's generator."""
+    bias = layer.bias is not None
+    return linear_head(layer.in_features, layer.out_features, None, zero, bias, layer.weight.dtype)
+
+
+def path(layer, name):
+    """Name of a part of a layer in its module; the module may be the layer itself."""
+    return f"{layer}.{name}" if layer else name
+
+
+def is_part(name, part):
+    """Whether a tensor belongs to the part of a head that is called `part`."""
+    return part in name.split(".")
+
+
+def linear(params, layer, h):
+    """Output of the linear layer called `layer`, with its tensors in `params`."""
+    return F.linear(h, params[path(layer, "weight")], params.get(path(layer, "bias")))
