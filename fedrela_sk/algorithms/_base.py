@@ -26,6 +26,8 @@ class Job:
         An empty tensor of the module's dtype on its device.
     module : nn.Module
         The module that is trained, as `Algorithm.prepare` returned it.
+    auxiliary : (tensor of shape (n_rows, ...), tensor of shape (n_rows,)) or None
+        Rows that the server holds, as `Algorithm.auxiliary` asks for them, and their classes. No client sees them.
     """
 
     n_clients: int
@@ -34,11 +36,31 @@ class Job:
     seed: int
     like: Any
     module: Any = None
+    auxiliary: Any = None
 
     @property
     def trainable(self):
         """Names of the parameters that learn, a tuple; all other tensors are frozen or buffers."""
         return trainable_names(self.module)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How every client trains, as the net says it.
+
+    Attributes
+    ----------
+    epochs : int
+    batch_size : int
+        -1 for all rows at once.
+    momentum, weight_decay : float
+        0 where the optimiser has none.
+    """
+
+    epochs: int
+    batch_size: int
+    momentum: float = 0.0
+    weight_decay: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +78,9 @@ class RoundFacts:
         Clients' learning rate in this round.
     trainable : tuple of str
         Names of the parameters that learn; all other tensors are frozen or buffers.
+    anchor : dict of tensors
+        The global tensors that the round started from.
+    recipe : Recipe or None
     """
 
     round: int
@@ -63,6 +88,8 @@ class RoundFacts:
     n_clients: int
     lr: float
     trainable: tuple = ()
+    anchor: dict = field(default_factory=dict)
+    recipe: Recipe | None = None
 
 
 @dataclass(frozen=True)
@@ -165,6 +192,10 @@ class Algorithm(BaseEstimator):
         `torch.nn.CrossEntropyLoss` or `NLLLoss`.
     report_needs_model : bool
         Whether a client that answers `report` receives the model for it, which counts as traffic.
+    auxiliary : int, pair (X, y) or None
+        Labelled rows that the server holds: ``job.auxiliary`` of `init_server`. An int: so many first rows of
+        each class of the training data (all, where a class has fewer). A pair: rows of every class that no
+        client has.
     neutral : dict or None
         Hyper-parameters under which the method equals FedAvg; None where `neutral_reason` says why there
         are none.
@@ -178,6 +209,7 @@ class Algorithm(BaseEstimator):
     sends_model = True
     own_loss = False
     report_needs_model = True
+    auxiliary = None
     neutral = None
     neutral_reason = "not stated"
     neutral_weights = "size"

@@ -18,6 +18,7 @@ from fedrela_sk._random import seed_from
 from fedrela_sk._sklearn import UNUSED, HasMethods, Interval, StrOptions, _fit_context, validate_data
 from fedrela_sk.algorithms import ALGORITHMS, Algorithm
 from fedrela_sk.exceptions import PartitionError
+from fedrela_sk.federation._auxiliary import auxiliary_rows
 from fedrela_sk.federation._boundary import (
     check_finite,
     check_row_weights,
@@ -312,6 +313,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 "Use a smaller share."
             )
         plan = self._plan(algorithm, specs, X, y, encoded, weights, validation, seed, notes)
+        plan = replace(plan, auxiliary=self._auxiliary(plan, net))
         with device_turn(net.device), torch_threads(self._n_threads(net, _most_rows(specs))):
             for name, value in self._run(plan, net, given).items():
                 setattr(self, name, value)
@@ -356,6 +358,13 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             )
         held_weights = None if weights is None else weights[rows]
         return specs, Validation(X[torch.from_numpy(rows)], encoded.codes[rows], held_weights, positions)
+
+    def _auxiliary(self, plan, net):
+        """Rows that the server holds, None where the algorithm asks for none."""
+        rows = np.sort(np.concatenate([spec.train_rows for spec in plan.specs]))
+        rows = rows if plan.weights is None else rows[plan.weights[rows] > 0]
+        asked, X = plan.algorithm.auxiliary, plan.data.X
+        return auxiliary_rows(asked, X, plan.codes, rows, plan.classes, net, self._check_new)
 
     def _plan(self, algorithm, specs, X, y, encoded, weights, validation, seed, notes):
         return Plan(

@@ -9,7 +9,7 @@ import torch
 
 from fedrela_sk import _tree
 from fedrela_sk._random import Purpose
-from fedrela_sk.algorithms import Job, RoundFacts
+from fedrela_sk.algorithms import Job, Recipe, RoundFacts
 from fedrela_sk.algorithms._base import trainable_names
 from fedrela_sk.exceptions import ClientError, FedReLaError, NotFiniteError, PartitionError
 from fedrela_sk.federation._asking import ask_clients
@@ -107,7 +107,8 @@ class Conductor:
             )
         params = _tree.copy(params)
         like, module = plan.data.X.new_empty(0), self.net.module_
-        job = Job(len(self.present), len(plan.classes), plan.classes, plan.seed, like, module)
+        n_clients, n_classes = len(self.present), len(plan.classes)
+        job = Job(n_clients, n_classes, plan.classes, plan.seed, like, module, plan.auxiliary)
         return State(
             params=params,
             server=plan.algorithm.init_server(params, job),
@@ -175,7 +176,8 @@ class Conductor:
         if not (tasks and algorithm.averages):
             deque(arriving, maxlen=0)
             return receipts
-        facts = lambda n_updates: self._facts(round, n_updates)  # noqa: E731
+        started = state.params
+        facts = lambda n_updates: self._facts(round, n_updates, started)  # noqa: E731
         try:
             state.params, state.server = server_round(
                 algorithm, arriving, state.params, state.server, facts, self._stretch(state.params, total)
@@ -262,10 +264,16 @@ class Conductor:
             params, server = self.plan.algorithm.server_train(self.model, state.params, state.server, facts)
         state.params, state.server = _tree.detach(params), _tree.detach(server)
 
-    def _facts(self, round, n_updates):
+    def _facts(self, round, n_updates, anchor):
         factor = lr_factor(self.plan.lr_schedule, round)
         lr = self.engine.settings.lr * factor
-        return RoundFacts(round, n_updates, len(self.present), lr, self._trainable)
+        n_clients, recipe = len(self.present), self._recipe()
+        return RoundFacts(round, n_updates, n_clients, lr, self._trainable, anchor, recipe)
+
+    def _recipe(self):
+        settings, options = self.engine.settings, self.net.optimizer_.param_groups[0]
+        momentum, decay = (float(options.get(name, 0.0)) for name in ("momentum", "weight_decay"))
+        return Recipe(settings.epochs, settings.batch_size, momentum, decay)
 
     @property
     def model(self):
@@ -301,7 +309,8 @@ class Conductor:
         )  # fmt: skip
         idle = len({task.client.position for task in tasks} - {spec.position for spec in chosen})
         received = idle * self._model_nbytes(state) * algorithm.report_needs_model
-        state.server = algorithm.gather(answers.reports, state.server, self._facts(round, len(tasks)))
+        facts = self._facts(round, len(tasks), state.params)
+        state.server = algorithm.gather(answers.reports, state.server, facts)
         return answers.nbytes, received
 
     def _relabel(self, state, chosen, round):

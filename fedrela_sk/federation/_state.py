@@ -39,6 +39,8 @@ class Plan:
     seed : int
     notes : tuple of str
         What the history should say of the partition.
+    auxiliary : (tensor, tensor) or None
+        Rows that the server holds, and their classes.
     local_data : object or None
         What changes each client's rows before it trains.
     """
@@ -63,6 +65,7 @@ class Plan:
     select: str
     seed: int
     notes: tuple = ()
+    auxiliary: tuple | None = None
     local_data: Any = None
 
 

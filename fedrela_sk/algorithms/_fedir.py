@@ -1,0 +1,79 @@
+"""FedIR (Hsu et al. 2020): each client weighs its rows towards a common class prior."""
+
+import torch
+
+from fedrela_sk.algorithms._base import Algorithm
+from fedrela_sk.algorithms._checks import check_choice
+from fedrela_sk.losses._tables import absent_as_rarest
+
+
+class FedIR(Algorithm):
+    """Clients minimise sum_i w_i l_i / sum_i w_i, with w_i = p(y_i) / q_k(y_i); the server averages.
+
+    q_k are the client's own class shares, p those of a target. With the classes of the whole federation as
+    target the clients agree on a prior and the long tail stays; with a uniform one it goes as well. The
+    sums run over a batch, so the weights of a client matter up to a factor. A class that the client's counts
+    lack (rows may be relabelled into it) counts as its rarest one.
+
+    Parameters
+    ----------
+    target : {"global", "uniform"}, default="global"
+        "global": every client reports its class counts once, before round 0, and receives p when it first
+        takes part. "uniform": nothing but the model travels.
+    counts : {"original", "relabeled"}, default="original"
+        Which labels q_k counts once a client has relabelled; p keeps the original ones.
+
+    References
+    ----------
+    Hsu, Qi, Brown, "Federated Visual Classification with Real-World Data Distribution", ECCV 2020,
+    arXiv 2003.08082.
+    """
+
+    own_loss = True
+    report_needs_model = False
+    neutral_reason = (
+        "weights come from the data: they are 1 only where a client's class shares are the target's"
+    )
+
+    def __init__(self, target="global", counts="original"):
+        self.target = target
+        self.counts = counts
+
+    def check(self):
+        check_choice("target", self.target, ("global", "uniform"))
+        check_choice("counts", self.counts, ("original", "relabeled"))
+
+    def init_server(self, params, job):
+        return {"prior": job.like.new_full((job.n_classes,), 1 / job.n_classes)}
+
+    def asks(self, round):
+        return "all" if round == 0 and self.target == "global" else "nobody"
+
+    def report(self, model, data, local):
+        return {"counts": local.counts}
+
+    def gather(self, reports, server_state, facts):
+        total = sum(report["counts"] for report in reports.values())
+        return server_state | {"prior": total / total.sum()}
+
+    def once(self, server_state):
+        return server_state if self.target == "global" else {}
+
+    def loss(self, model, batch, local):
+        uniform = torch.full_like(local.counts, 1 / len(local.counts))
+        own = class_weights(local.counts, local.server.get("prior", uniform))[batch.y]
+        total = batch.mean(own)
+        mean = batch.mean(own * batch.row_losses(model(batch.x))) / torch.where(total > 0, total, 1.0)
+        return mean * batch.share.sum()  # 1 where the criterion averages
+
+
+def class_weights(counts, prior):
+    """p / q of every class, the client's class shares q from its counts.
+
+    Parameters
+    ----------
+    counts : tensor of shape (n_classes,)
+        0 counts as the smallest of the others.
+    prior : tensor of shape (n_classes,)
+    """
+    return prior * counts.sum() / absent_as_rarest(counts)
