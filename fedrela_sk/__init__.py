@@ -27,6 +27,7 @@ _ROOMS = (
     "exceptions",
     "federation",
     "imbalance",
+    "local_data",
     "losses",
     "metrics",
     "nets",

@@ -53,7 +53,7 @@ from fedrela_sk.training._net import tensors_of, write_tensors
 logger = logging.getLogger("fedrela_sk")
 
 # Parameters that stand in the signature before what they do is there: their defaults alone are accepted.
-_NOT_YET = {"local_data": None, "checkpoint": None, "warm_start": False}
+_NOT_YET = {"checkpoint": None, "warm_start": False}
 
 
 class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -130,7 +130,14 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         clients, the seed, every parameter that matters before that round and the versions of the libraries;
         what has no stable description (a lambda) is not cached, with a warning. Results are the same bit for
         bit.
-    local_data, checkpoint, warm_start
+    local_data : object with `fit_resample`, Mixup, Remix or None, default=None
+        What changes each client's rows before they train. A sampler of imbalanced-learn (or any object with
+        ``fit_resample(X, y)``) is run on every client's own rows before round 0, and again, from the originals
+        with their new labels, after each relabelling. Where a class is too small for it, that class keeps its
+        rows and the record of the round says so. New rows count in the loss (each as much as a mean row of
+        its class), never in the average, in class counts or in relabelling. `fedrela_sk.local_data.Mixup` and
+        `Remix` mix the rows of every batch instead; they run in the loop engine.
+    checkpoint, warm_start
         Reserved. Other values than the defaults are refused.
     verbose : int, default=0
         Above 0, one line per round goes to the logger "fedrela_sk" (and to stderr, where logging is not
@@ -201,6 +208,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "participation": [Interval(Real, 0, 1, closed="right"), Participation],
         "client_weight": [StrOptions({"size", "uniform"}), "array-like", callable],
         "class_weight": [dict, StrOptions({"balanced"}), None],
+        "local_data": [HasMethods("fit_resample"), HasMethods("mix"), None],
         "lr_schedule": [Interval(Real, 0, None, closed="neither"), callable, None],
         "validation": [Interval(Real, 0, 1, closed="neither"), None],
         "select": [StrOptions({"last", "best_validation"})],
@@ -296,6 +304,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         weights = check_row_weights(sample_weight, X)
         check_class_weight(self.class_weight, encoded.classes)
         algorithm = check_algorithm(self.algorithm)
+        check_local_data(self.local_data, algorithm)
         net = build_net(
             self.estimator,
             X,
@@ -369,7 +378,11 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _plan(self, algorithm, specs, X, y, encoded, weights, validation, seed, notes):
         return Plan(
             specs=specs,
-            data=LocalData(X, None if weights is None else torch.from_numpy(weights).to(X.device, X.dtype)),
+            data=LocalData(
+                X,
+                None if weights is None else torch.from_numpy(weights).to(X.device, X.dtype),
+                self.local_data if hasattr(self.local_data, "mix") else None,
+            ),
             labels=np.asarray(y),
             codes=encoded.codes,
             classes=encoded.classes,
@@ -388,6 +401,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             select=self.select,
             seed=seed,
             notes=notes,
+            local_data=self.local_data,
         )
 
     @staticmethod
@@ -586,6 +600,17 @@ def check_algorithm(algorithm):
     algorithm = ALGORITHMS[algorithm]() if isinstance(algorithm, str) else algorithm
     algorithm.check()
     return algorithm
+
+
+def check_local_data(local_data, algorithm):
+    """Refuse what is no tool for a client's rows, and mixing where the method makes its loss from features."""
+    if hasattr(local_data, "_parameter_constraints"):
+        local_data._validate_params()  # now: later, a sampler's ValueError means that a client has too few rows
+    if hasattr(local_data, "mix") and algorithm.overrides("loss"):
+        raise ValueError(
+            f"local_data={local_data!r} mixes the rows of a batch for the criterion, but {type(algorithm).__name__} "
+            "makes a loss of its own from them. Use a fit_resample tool, or another algorithm."
+        )
 
 
 def _forget_training(net):

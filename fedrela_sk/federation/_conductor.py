@@ -440,7 +440,9 @@ class Conductor:
         if spec.position not in self._tensors:
             plan, device = self.plan, self.plan.data.X.device
             rows = _kept_rows(state, spec)
-            train_rows, codes = (rows, state.codes[rows]) if self.side is None else self.side.rows(spec.position)
+            train_rows, codes = (
+                (rows, state.codes[rows]) if self.side is None else self.side.rows(spec.position)
+            )
             counts = self._class_counts(rows)
             factors = client_class_weights(plan.class_weight, counts, plan.classes)
             counts = self._class_counts(rows, state.codes) if self._counts_relabeled else counts

@@ -51,7 +51,7 @@ class Crew:
         self.n_jobs, self.n_threads = n_jobs, n_threads
         self.token = uuid.uuid4().hex
         self._folder = tempfile.mkdtemp(prefix="fedrela_sk_")
-        self._layout, self._clients, self._version = {}, {}, 0
+        self._layout, self._clients, self._version, self._data_version = {}, {}, 0, 0
         try:
             self._write_setup(start)
         except BaseException:
@@ -60,9 +60,8 @@ class Crew:
 
     def _write_setup(self, start):
         """Write the data and what a worker needs to start an engine on them."""
-        engine, data = self.engine, self.engine.data
-        arrays = (data.X.numpy(), None if data.weights is None else data.weights.numpy())
-        joblib.dump(arrays, self._path("data"))
+        engine = self.engine
+        self._write_data()
         # by value, since modules may be defined in a notebook; skorch's own pickling of a net goes by name
         net = (type(engine.net), vars(engine.net))
         try:
@@ -74,6 +73,18 @@ class Crew:
             ) from error
         with open(self._path("setup"), "wb") as file:
             file.write(content)
+
+    def _write_data(self):
+        """Write the rows under a new name: workers may still have the old ones mapped."""
+        data = self.engine.data
+        arrays = (data.X.numpy(), None if data.weights is None else data.weights.numpy(), data.mixing)
+        self._data_version += 1
+        joblib.dump(arrays, self._path(f"data{self._data_version}"))
+
+    def set_data(self, data):
+        """Go on with other `LocalData`, as clients' samplers made them."""
+        self.engine.set_data(data)
+        self._write_data()
 
     def _path(self, name):
         return os.path.join(self._folder, f"{name}.joblib")
@@ -90,7 +101,7 @@ class Crew:
         calls = (
             delayed(_train_unit)(
                 self._folder,
-                self.token,
+                (self.token, self._data_version),
                 self._version,
                 self.n_threads,
                 _Message.of(unit, round, server_state, lr_factor, progress),
@@ -187,12 +198,12 @@ def _load(folder, token):
     fits = _held.__dict__.setdefault("fits", {})
     if token not in fits:
         fits.clear()
-        X, weights = joblib.load(os.path.join(folder, "data.joblib"), mmap_mode="c")
+        X, weights, mixing = joblib.load(os.path.join(folder, f"data{token[1]}.joblib"), mmap_mode="c")
         with open(os.path.join(folder, "setup.joblib"), "rb") as file:
             start, (kind, attributes), algorithm, n_classes, seed = cloudpickle.load(file)
         net = object.__new__(kind)
         vars(net).update(attributes)
-        data = LocalData(torch.from_numpy(X), None if weights is None else torch.from_numpy(weights))
+        data = LocalData(torch.from_numpy(X), None if weights is None else torch.from_numpy(weights), mixing)
         fits[token] = {"engine": start(net, data, algorithm, n_classes, seed), "version": None}
     return fits[token]
 

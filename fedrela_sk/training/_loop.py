@@ -12,7 +12,14 @@ from fedrela_sk.algorithms import Local, LocalRun
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
 from fedrela_sk.training._batches import batch_bounds, client_orders
 from fedrela_sk.training._callbacks import LocalTrainingStopped, Notifier
-from fedrela_sk.training._criterion import batch_loss, check_output, log_input, row_shares, use_counts
+from fedrela_sk.training._criterion import (
+    batch_loss,
+    check_output,
+    log_input,
+    row_losses,
+    row_shares,
+    use_counts,
+)
 from fedrela_sk.training._generator import drawing_generators, seed_generators, training_draws
 from fedrela_sk.training._model import Batch, Model, client_data
 from fedrela_sk.training._net import forward, read_settings, solver_of, tensors_of, write_tensors
@@ -84,6 +91,10 @@ class LoopEngine:
     def close(self):
         """Nothing is held outside this process."""
 
+    def set_data(self, data):
+        """Go on with other `LocalData`, as clients' samplers made them."""
+        self.data = data
+
     def units(self, tasks):
         """The tasks in groups that one worker takes at a time."""
         return [tasks[i : i + UNIT_SIZE] for i in range(0, len(tasks), UNIT_SIZE)]
@@ -143,6 +154,8 @@ class LoopEngine:
         """What the hooks may read of this client in this round."""
         algorithm = self.algorithm
         stream = None
+        if self.data.mixing is not None:
+            self._mixing_stream = numpy_stream(self.seed, Purpose.LOCAL_DATA, round, task.client.code)
         if algorithm.loop_only is not None:
             stream = numpy_stream(self.seed, Purpose.METHOD, round, task.client.code)
         local = Local(
@@ -257,6 +270,8 @@ class LoopEngine:
     def _batch_loss(self, batch, weights, local):
         """(loss of a batch, the module's output or None, the method's new state or None)."""
         net, (x, y) = self.net, batch
+        if self.data.mixing is not None:
+            return *self._mixed_loss(x, y, weights, local), None
         if not (self._own_loss or self._row_losses):
             output = self._checked(forward(net, x))
             return batch_loss(net.criterion_, output, y, weights), output, None
@@ -271,6 +286,23 @@ class LoopEngine:
         result = self.algorithm.loss(self._model, Batch(x, y, share, net.criterion_), local)
         loss, state = result if isinstance(result, tuple) else (result, None)
         return loss, None, state
+
+    def _mixed_loss(self, x, y, weights, local):
+        """(loss of a batch whose rows are mixed with partners, the module's output)."""
+        net, algorithm = self.net, self.algorithm
+        mix = self.data.mixing.mix(y.cpu().numpy(), local.counts.cpu().numpy(), self._mixing_stream)
+        partner = torch.from_numpy(mix.partner).to(y.device)
+        output = self._checked(forward(net, mix.x_share * x + (1 - mix.x_share) * x[partner]))
+        logits, share = log_input(net.criterion_, output), torch.from_numpy(mix.y_share).to(x)
+        losses = [
+            algorithm.row_losses(logits, labels, local)
+            if self._row_losses
+            else row_losses(net.criterion_, logits, labels)
+            for labels in (y, y[partner])
+        ]
+        weights = torch.ones_like(share) if weights is None else weights
+        shares = row_shares(net.criterion_, y, weights)
+        return (shares * (share * losses[0] + (1 - share) * losses[1])).sum(), output
 
     def _checked(self, output):
         if not self._output_checked:

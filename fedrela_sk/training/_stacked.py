@@ -9,6 +9,7 @@ from fedrela_sk.exceptions import ClientError, NetError
 from fedrela_sk.training._cohort import make_cohorts
 from fedrela_sk.training._cohort_run import CohortRun
 from fedrela_sk.training._generator import drawing_generators, seed_generators, training_draws
+from fedrela_sk.training._graph import NotStackable
 from fedrela_sk.training._model import Model
 from fedrela_sk.training._net import read_settings
 from fedrela_sk.training._stackable import clip_rule, stacked_forward
@@ -48,6 +49,8 @@ class StackedEngine:
         self.unit_size = cohort_size
         self.precision = precision
         self.settings = read_settings(net)
+        if data.mixing is not None:
+            raise NotStackable(f"{data.mixing!r} draws partners for every batch, one client after the other")
         self.forward, self.kind = stacked_forward(net, data.X, algorithm)
         self.clip = clip_rule(self.settings.callbacks)
         module = net.module_
@@ -68,6 +71,10 @@ class StackedEngine:
 
     def close(self):
         """Nothing is held outside this process."""
+
+    def set_data(self, data):
+        """Go on with other `LocalData`, as clients' samplers made them."""
+        self.data = data
 
     def units(self, tasks):
         """The cohorts of a round: groups of tasks that one worker takes at a time."""

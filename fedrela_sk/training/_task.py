@@ -1,6 +1,7 @@
 """What an engine is given: the data once, and one task per client and round."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -17,10 +18,13 @@ class LocalData:
         In the module's dtype, on its device.
     weights : tensor of shape (n_rows,) or None
         Row weights in the module's dtype, None where all are one.
+    mixing : Mixup or None
+        Mixes the rows of every batch.
     """
 
     X: torch.Tensor
     weights: torch.Tensor | None = None
+    mixing: Any = None
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def test_an_estimator_that_is_no_skorch_classifier(estimator):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("local_data", FedReLaRelabeler()), ("warm_start", True), ("checkpoint", "folder")],
+    [("warm_start", True), ("checkpoint", "folder")],
 )
 def test_parameters_that_are_not_there_yet(name, value):
     with pytest.raises(

@@ -65,7 +65,7 @@ def test_optimal_sampling_of_everybody_is_fedavg():
 @pytest.mark.parametrize("engine", ["loop", "stacked"])
 def test_mediators_hand_the_model_on(engine):
     fed = four(Mediators(n_clients=2), engine=engine)
-    counts = np.array([np.bincount(Y[FOUR == client], minlength=2) for client in range(4)])
+    counts = np.array([np.bincount(Y[client == FOUR], minlength=2) for client in range(4)])
     groups = Mediators(n_clients=2).choose(0, np.random.default_rng(0), counts.sum(1), counts).groups
     assert sorted(map(len, groups)) == [2, 2]
     ends = [end_of(second, FOUR, start=end_of(first, FOUR)) for first, second in groups]

@@ -18,7 +18,7 @@ from torch import nn
 
 from fedrela_sk.algorithms import Algorithm, FedAvg
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
-from fedrela_sk.training import Loop, Stacked, torch_threads
+from fedrela_sk.training import LocalData, Loop, Stacked, torch_threads
 from fedrela_sk.training import _crew as room
 from fedrela_sk.training._crew import Crew, _Message
 from tests.training import nets
@@ -255,11 +255,14 @@ def test_a_worker_holds_one_fit(monkeypatch):
     monkeypatch.setattr(room, "_held", threading.local())
     crews = [make(Loop(), n_jobs=2)[0] for _ in range(2)]
     for crew in crews:
-        held = room._load(crew._folder, crew.token)
-        assert room._load(crew._folder, crew.token) is held
-        assert list(room._held.fits) == [crew.token]
+        held = room._load(crew._folder, (crew.token, 1))
+        assert room._load(crew._folder, (crew.token, 1)) is held
+        assert list(room._held.fits) == [(crew.token, 1)]
         assert torch.equal(held["engine"].data.X, crew.engine.data.X)
         assert held["engine"].data.X.data_ptr() != crew.engine.data.X.data_ptr()
+        crew.set_data(LocalData(crew.engine.data.X[:3] + 1))
+        other = room._load(crew._folder, (crew.token, 2))
+        assert torch.equal(other["engine"].data.X, held["engine"].data.X[:3] + 1)
         crew.close()
 
 
@@ -290,7 +293,7 @@ def test_cloudpickle_is_found_where_older_joblib_keeps_it(monkeypatch):
 
 def test_data_are_mapped_not_copied(folder):
     crew, *_ = make(Loop(), n_jobs=2)
-    X, weights = joblib.load(crew._path("data"), mmap_mode="c")
+    X, weights, _ = joblib.load(crew._path("data1"), mmap_mode="c")
     assert isinstance(X, np.memmap)
     assert isinstance(weights, np.memmap)
     crew.close()

@@ -1,0 +1,108 @@
+"""Rows that clients' samplers made, kept beside the data that were given."""
+
+import numpy as np
+import torch
+
+from fedrela_sk._random import Purpose, integer_seed
+from fedrela_sk.exceptions import ClientError, NotFiniteError
+from fedrela_sk.local_data import resample
+from fedrela_sk.training import LocalData
+
+
+class SideTable:
+    """What each client trains on after its own rows were resampled.
+
+    A client's rows are resampled before round 0 and again, from its own rows with their new labels, after each
+    of its relabellings. New rows lie behind the given ones in one tensor; a client is still an index array.
+
+    Parameters
+    ----------
+    plan : Plan
+    """
+
+    def __init__(self, plan):
+        self.plan = plan
+        self.data = plan.data
+        self._made_at = {}  # position -> round of the relabelling that its rows stand for
+        self._parts = {}  # position -> Resampled
+
+    def refresh(self, state, clients):
+        """Resample the clients whose labels moved; True where any did.
+
+        Parameters
+        ----------
+        state : State
+        clients : list of (ClientSpec, ndarray of int64)
+            Clients and their rows in training, all of them.
+        """
+        due = [
+            (spec, rows)
+            for spec, rows in clients
+            if self._made_at.get(spec.position) != _version(state, spec)
+        ]
+        for spec, rows in due:
+            self._parts[spec.position] = self._resample(state, spec, rows)
+            self._made_at[spec.position] = _version(state, spec)
+        if due:
+            self._lay_out(clients)
+        return bool(due)
+
+    def rows(self, position):
+        """(rows of the extended data, codes of their labels) of one client, ndarrays of int64."""
+        return self._rows[position], self._parts[position].y
+
+    def notes(self, specs):
+        """What samplers could not do at some clients, in their order."""
+        found = [
+            (spec.key, self._parts[spec.position].note) for spec in specs if spec.position in self._parts
+        ]
+        return [f"local_data at client {key!r}: {note}" for key, note in found if note is not None]
+
+    def _resample(self, state, spec, rows):
+        plan, round = self.plan, _version(state, spec)
+        X = plan.data.X[torch.from_numpy(rows)].cpu().numpy()
+        seed = integer_seed(plan.seed, Purpose.LOCAL_DATA, round, spec.code)
+        try:
+            result = resample(plan.local_data, X, state.codes[rows], plan.classes, seed)
+        except Exception as error:
+            raise ClientError(
+                f"local_data failed at client {spec.key!r} before round {round}: {type(error).__name__}: {error}"
+            ) from error
+        if not np.isfinite(result.X_new).all():
+            raise NotFiniteError(f"local_data made a row at client {spec.key!r} that is not finite.")
+        return result
+
+    def _lay_out(self, clients):
+        """Put all new rows behind the given ones."""
+        plan, start = self.plan, len(self.plan.data.X)
+        new, weights, self._rows = [], [], {}
+        for spec, rows in clients:
+            part = self._parts[spec.position]
+            n_new = len(part.X_new)
+            self._rows[spec.position] = np.concatenate([rows[part.kept], np.arange(start, start + n_new)])
+            start += n_new
+            new.append(torch.from_numpy(np.ascontiguousarray(part.X_new)).to(plan.data.X))
+            if plan.weights is not None:
+                weights.append(self._new_weights(rows, part))
+        X = torch.cat([plan.data.X, *new])
+        if plan.data.weights is None:
+            self.data = LocalData(X, mixing=plan.data.mixing)
+            return
+        added = torch.from_numpy(np.concatenate(weights)).to(plan.data.weights)
+        self.data = LocalData(X, torch.cat([plan.data.weights, added]), plan.data.mixing)
+
+    def _new_weights(self, rows, part):
+        """A new row weighs as much as the mean kept row of its class, or of the client where there is none."""
+        weights = self.plan.weights[rows[part.kept]]
+        codes, new = part.y[: len(part.kept)], part.y[len(part.kept) :]
+        overall = weights.mean() if len(weights) else self.plan.weights[rows].mean()
+        means = np.full(len(self.plan.classes), overall)
+        for code in np.unique(codes):
+            means[code] = weights[codes == code].mean()
+        return means[new]
+
+
+def _version(state, spec):
+    """The round of the relabelling that a client's labels come from, 0 before the first."""
+    last = state.relabelings.get(spec.position)
+    return 0 if last is None else last.round
