@@ -2,29 +2,39 @@
 
 from fedrela_sk.algorithms._base import Algorithm, Job, Local, LocalRun, Recipe, RoundFacts
 from fedrela_sk.algorithms._fedavg import FedAvg
+from fedrela_sk.algorithms._fedavgm import FedAvgM
 from fedrela_sk.algorithms._fedir import FedIR
 from fedrela_sk.algorithms._fedlc import FedLC
+from fedrela_sk.algorithms._fedopt import FedAdagrad, FedAdam, FedYogi
 from fedrela_sk.algorithms._fedprox import FedProx
 from fedrela_sk.algorithms._fedrod import FedROD
 from fedrela_sk.algorithms._local_only import LocalOnly
 
 ALGORITHMS = {
+    "fedadagrad": FedAdagrad,
+    "fedadam": FedAdam,
     "fedavg": FedAvg,
+    "fedavgm": FedAvgM,
     "fedir": FedIR,
     "fedlc": FedLC,
     "fedprox": FedProx,
     "fedrod": FedROD,
+    "fedyogi": FedYogi,
     "local_only": LocalOnly,
 }
 
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
+    "FedAdagrad",
+    "FedAdam",
     "FedAvg",
+    "FedAvgM",
     "FedIR",
     "FedLC",
     "FedProx",
     "FedROD",
+    "FedYogi",
     "Job",
     "Local",
     "LocalOnly",

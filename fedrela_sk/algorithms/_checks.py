@@ -4,7 +4,7 @@ import math
 from numbers import Integral, Real
 
 
-def check_at_least(name, value, low, high=math.inf, *, above=False):
+def check_at_least(name, value, low, high=math.inf, *, above=False, below=False):
     """Refuse a hyper-parameter outside ``[low, high]``.
 
     Parameters
@@ -14,6 +14,8 @@ def check_at_least(name, value, low, high=math.inf, *, above=False):
     low, high : float
     above : bool
         Whether `low` itself is refused as well.
+    below : bool
+        Whether `high` itself is.
 
     Raises
     ------
@@ -21,10 +23,11 @@ def check_at_least(name, value, low, high=math.inf, *, above=False):
         With the name and what was got.
     """
     number = isinstance(value, Real) and not isinstance(value, bool)
-    if number and low <= value <= high and not (above and value == low) and math.isfinite(value):
+    inside = number and low <= value <= high and not (above and value == low) and not (below and value == high)
+    if inside and math.isfinite(value):
         return
     relation = f"> {low}" if above else f">= {low}"
-    limit = "" if high == math.inf else f" and <= {high}"
+    limit = "" if high == math.inf else f" and {'<' if below else '<='} {high}"
     raise ValueError(f"{name} must be a finite number {relation}{limit}, got {value!r}.")
 
 

@@ -1,13 +1,21 @@
 """FedAvg (McMahan et al. 2017): the weighted mean of the clients' models."""
 
 from fedrela_sk.algorithms._base import Algorithm
+from fedrela_sk.algorithms._checks import check_at_least
+from fedrela_sk.algorithms._displacement import displacement, moved
 
 
 class FedAvg(Algorithm):
-    """theta <- sum_k w_k theta_k / sum_k w_k over the clients of the round.
+    """theta <- theta + server_lr (mean_k theta_k - theta) with mean_k x_k = sum_k w_k x_k / sum_k w_k.
 
-    The denominators run over the clients that took part, not over all of them. BatchNorm's running
-    statistics are averaged alike, its batch counters take the maximum.
+    The sums run over the clients that took part, not over all of them. At the default rate 1 the new model
+    is the mean of theirs. BatchNorm's running statistics are averaged at any rate, its batch counters take
+    the maximum.
+
+    Parameters
+    ----------
+    server_lr : float >= 0, default=1.0
+        Share of the mean displacement that the server goes.
 
     References
     ----------
@@ -17,3 +25,16 @@ class FedAvg(Algorithm):
 
     neutral = {}
     neutral_reason = "it is FedAvg"
+
+    def __init__(self, server_lr=1.0):
+        self.server_lr = server_lr
+
+    def check(self):
+        check_at_least("server_lr", self.server_lr, 0)
+
+    def step(self, params, aggregated, server_state, facts):
+        if self.server_lr == 1:
+            return super().step(params, aggregated, server_state, facts)
+        delta = displacement(params, aggregated, facts.trainable)
+        steps = {name: self.server_lr * d for name, d in delta.items()}
+        return moved(params, aggregated, steps), server_state
