@@ -3,6 +3,7 @@
 from fedrela_sk.algorithms._base import Algorithm, Job, Local, LocalRun, Recipe, RoundFacts
 from fedrela_sk.algorithms._fedavg import FedAvg
 from fedrela_sk.algorithms._fedavgm import FedAvgM
+from fedrela_sk.algorithms._fedetf import FedETF
 from fedrela_sk.algorithms._fedir import FedIR
 from fedrela_sk.algorithms._fedlc import FedLC
 from fedrela_sk.algorithms._fedopt import FedAdagrad, FedAdam, FedYogi
@@ -15,6 +16,7 @@ ALGORITHMS = {
     "fedadam": FedAdam,
     "fedavg": FedAvg,
     "fedavgm": FedAvgM,
+    "fedetf": FedETF,
     "fedir": FedIR,
     "fedlc": FedLC,
     "fedprox": FedProx,
@@ -30,6 +32,7 @@ __all__ = [
     "FedAdam",
     "FedAvg",
     "FedAvgM",
+    "FedETF",
     "FedIR",
     "FedLC",
     "FedProx",

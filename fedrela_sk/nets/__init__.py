@@ -2,6 +2,7 @@
 
 from fedrela_sk.nets._augmentation import Augmentation
 from fedrela_sk.nets._cosine import CosineLinear
+from fedrela_sk.nets._etf import ETFHead, simplex_etf
 from fedrela_sk.nets._head import (
     MultiHead,
     find_head,
@@ -16,10 +17,12 @@ __all__ = [
     "MLP",
     "Augmentation",
     "CosineLinear",
+    "ETFHead",
     "MultiHead",
     "find_head",
     "forward_with_features",
     "linear_head",
     "mark_head",
+    "simplex_etf",
     "swap_head",
 ]
