@@ -6,6 +6,7 @@ from fedrela_sk.algorithms._fedavgm import FedAvgM
 from fedrela_sk.algorithms._fedetf import FedETF
 from fedrela_sk.algorithms._fedir import FedIR
 from fedrela_sk.algorithms._fedlc import FedLC
+from fedrela_sk.algorithms._fednova import FedNova
 from fedrela_sk.algorithms._fedopt import FedAdagrad, FedAdam, FedYogi
 from fedrela_sk.algorithms._fedprox import FedProx
 from fedrela_sk.algorithms._fedrod import FedROD
@@ -19,6 +20,7 @@ ALGORITHMS = {
     "fedetf": FedETF,
     "fedir": FedIR,
     "fedlc": FedLC,
+    "fednova": FedNova,
     "fedprox": FedProx,
     "fedrod": FedROD,
     "fedyogi": FedYogi,
@@ -35,6 +37,7 @@ __all__ = [
     "FedETF",
     "FedIR",
     "FedLC",
+    "FedNova",
     "FedProx",
     "FedROD",
     "FedYogi",

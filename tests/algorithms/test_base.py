@@ -13,9 +13,9 @@ from fedrela_sk.algorithms import Algorithm, Job, Local, LocalRun, RoundFacts
 MODULE = torch.nn.Identity()
 PARAMS = {"w": torch.tensor([1.0]), "n": torch.tensor(2)}
 HOOKS = [
-    "prepare", "shared", "init_server", "init_client", "asks", "report", "gather", "broadcast", "once", "weigh", "begin",
-    "order", "row_losses", "loss", "penalty", "correct", "decoupled", "finish", "aggregate", "step", "server_train",
-    "predict_params", "personal_params",
+    "prepare", "shared", "init_server", "init_client", "asks", "report", "gather", "broadcast", "once", "weigh",
+    "begin", "order", "row_losses", "loss", "penalty", "correct", "decoupled", "finish", "aggregate", "step",
+    "server_train", "predict_params", "personal_params",
 ]  # fmt: skip
 
 

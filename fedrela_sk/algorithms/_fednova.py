@@ -1,0 +1,125 @@
+"""FedNova (Wang et al. 2020): clients that take more steps do not pull harder."""
+
+import torch
+
+from fedrela_sk import _tree
+from fedrela_sk.algorithms._base import Algorithm
+from fedrela_sk.algorithms._checks import check_at_least, check_choice
+from fedrela_sk.algorithms._coefficients import check_sgd, coefficient_sum
+from fedrela_sk.algorithms._displacement import moved, zeros
+
+STEPS = "effective steps"  # no name of a parameter: it has a space
+
+
+class FedNova(Algorithm):
+    """theta <- theta + tau_eff sum_k p_k (theta_k - theta) / ||a_k||, p_k the clients' weights.
+
+    A client's displacement is a sum of its gradients with factors a; ||a_k|| is their sum, exact for SGD with
+    or without momentum, Nesterov's form, dampening and a proximal pull, whose buffers start empty in every
+    round. FedAvg is the case of p_k ||a_k|| in place of p_k: with equal ||a_k|| the two are the same. Weights
+    run over the clients that took part. BatchNorm's statistics are averaged with p_k.
+
+    Clients send their displacement divided by ||a_k||, and their part of tau_eff (8 bytes).
+
+    Parameters
+    ----------
+    mu : float >= 0, default=0.0
+        Strength of a pull ``(mu / 2) ||theta_k - theta||^2``, as in `FedProx`.
+    prox : {"inside", "outside"}, default="inside"
+        Whether the pull's gradient enters the momentum buffer, as in `FedProx`, or goes past it, as the paper
+        derives. Without momentum they are the same. The released code counts both at once and its normaliser
+        fits neither.
+    tau_eff : {"without_pull", "coefficients", "steps"}, default="without_pull"
+        Which mean over the clients, sum_k p_k (...), the normalised step is multiplied by.
+
+        - "without_pull": of what ||a_k|| would be at mu=0. That is the paper's choice: sum_k p_k ||a_k||
+          where nothing pulls, and the number of steps for SGD with a pull, which makes up for its slowness;
+        - "coefficients": of ||a_k|| itself;
+        - "steps": of the number of steps, the released code's choice for mu > 0.
+    momentum : float in [0, 1), default=0.0
+        Of the server: u <- momentum u + g, theta <- theta - lr u with g the step above over -lr.
+
+    Raises
+    ------
+    ClientError
+        In the first round, for optimisers other than SGD and for parameter groups that differ: their factors
+        are not known.
+
+    References
+    ----------
+    Wang, Liu, Liang, Joshi, Poor, "Tackling the Objective Inconsistency Problem in Heterogeneous Federated
+    Optimization", NeurIPS 2020, arXiv 2007.07481.
+    """
+
+    sends_model = False
+    neutral_reason = "it is FedAvg where all clients take equally many steps, and nowhere else"
+
+    def __init__(self, mu=0.0, prox="inside", tau_eff="without_pull", momentum=0.0):
+        self.mu = mu
+        self.prox = prox
+        self.tau_eff = tau_eff
+        self.momentum = momentum
+
+    def check(self):
+        check_at_least("mu", self.mu, 0)
+        check_choice("prox", self.prox, ("inside", "outside"))
+        check_choice("tau_eff", self.tau_eff, ("without_pull", "coefficients", "steps"))
+        check_at_least("momentum", self.momentum, 0, 1, below=True)
+
+    def overrides(self, hook):
+        """The pull's hook runs only where there is a pull."""
+        if hook in ("penalty", "decoupled"):
+            return self.mu > 0 and (self.prox == "outside") == (hook == "decoupled")
+        return super().overrides(hook)
+
+    def penalty(self, params, local):
+        return 0.5 * self.mu * _tree.squared_distance(params, local.anchor)
+
+    def decoupled(self, params, local):
+        return {name: self.mu * (param - local.anchor[name]) for name, param in params.items()}
+
+    def init_server(self, params, job):
+        return zeros(params, job.trainable) if self.momentum else {}
+
+    def finish(self, params, local, run):
+        check_sgd(run, "FedNova")
+        total = self.normaliser(run)
+        moves = {
+            name: (params[name] - local.anchor[name]) / total if run.n_steps else 0 * params[name]
+            for name in run.trainable
+        }
+        steps = torch.tensor(self._steps(run, total), dtype=torch.float64)
+        return params | moves | {STEPS: steps}, local.state
+
+    def normaliser(self, run):
+        """||a_k||, a float; `run` is a `LocalRun`.
+
+        Raises
+        ------
+        ValueError
+            If the pull is so strong that the factors cancel.
+        """
+        total = coefficient_sum(run, run.lr * self.mu, self.prox == "outside")
+        if run.n_steps and not total > 0:
+            raise ValueError(
+                f"With mu={self.mu} and learning rate {run.lr} the pull throws a client past its start: its "
+                f"gradients' factors sum to {total:.3g}. Lower mu or the learning rate."
+            )
+        return total
+
+    def _steps(self, run, total):
+        """A client's part of tau_eff."""
+        if self.tau_eff == "coefficients":
+            return total
+        return coefficient_sum(run) if self.tau_eff == "without_pull" else float(run.n_steps)
+
+    def step(self, params, aggregated, server_state, facts):
+        steps = aggregated[STEPS].item()
+        moves = {name: steps * aggregated[name].to(torch.float64) for name in facts.trainable}
+        if not self.momentum or facts.lr == 0:
+            return moved(params, aggregated, moves), server_state
+        velocity = {
+            name: self.momentum * server_state[name] - move / facts.lr for name, move in moves.items()
+        }
+        moves = {name: -facts.lr * u for name, u in velocity.items()}
+        return moved(params, aggregated, moves), velocity
