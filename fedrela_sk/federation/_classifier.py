@@ -194,6 +194,8 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     # an outer splitter's groups need not be clients: only who asks for it scores by client
     __metadata_request__score = {"groups": False}
+    __metadata_request__predict = {"groups": True}
+    __metadata_request__predict_proba = {"groups": True}
     __metadata_request__fit = {"groups": True, "resume": UNUSED}
 
     _parameter_constraints = {

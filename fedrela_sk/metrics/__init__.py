@@ -5,8 +5,8 @@ Four kinds, each with scorers for `scoring=`:
 - groups of classes: which classes are head, medium or tail (`shot_split`), majority or minority
   (`majority_minority_split`), and their recall (`shot_recall`, `majority_minority_recall`, `group_recall`,
   `per_class_recall`);
-- clients: `client_report` (one row per client) and `federated_score` (from confusion counts summed over
-  clients, all that a server could see);
+- clients: `client_report` (one row per client), `federated_score` (from confusion counts summed over
+  clients, all that a server could see) and `client_scorer` (each row predicted by its own client's model);
 - a budget: `recall_at_alerts`, `precision_at_k`;
 - money: `cost_by_amount`.
 
@@ -16,6 +16,7 @@ exist (the recall of a class without true rows) is NaN, not 0, and is left out o
 
 from fedrela_sk.metrics._alerts import precision_at_k, recall_at_alerts
 from fedrela_sk.metrics._class_scorers import fitted_class_count
+from fedrela_sk.metrics._client_scorer import client_scorer
 from fedrela_sk.metrics._clients import ClientReport, client_report
 from fedrela_sk.metrics._cost import cost_by_amount
 from fedrela_sk.metrics._federated import client_confusion, federated_score
@@ -39,6 +40,7 @@ __all__ = [
     "ClientReport",
     "client_confusion",
     "client_report",
+    "client_scorer",
     "cost_by_amount",
     "cost_by_amount_scorer",
     "federated_score",
