@@ -8,7 +8,7 @@ from sklearn.datasets import make_classification
 from sklearn.model_selection import PredefinedSplit
 
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler
-from fedrela_sk.algorithms import ALGORITHMS, FedAvg
+from fedrela_sk.algorithms import ALGORITHMS, CLIMB, FedAvg
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.relabel._draw import TARGETS
 from fedrela_sk.relabel._normalization import NORMALIZATIONS
@@ -24,6 +24,8 @@ def fit(**params):
 
 
 ROWS = sorted(ALGORITHMS)
+# methods that change nothing in four rounds of even clients, under settings with which they do
+STIRRED = {"climb": CLIMB(epsilon=0, dual_every=1)}
 RUNS = [(name, engine) for name in ROWS for engine in engines_of(name)]
 LOOP_ONLY = [name for name in ROWS if "stacked" not in engines_of(name)]
 
@@ -73,7 +75,8 @@ def test_every_algorithm_equals_fedavg_where_it_says_so_and_nowhere_else(name):
         np.testing.assert_allclose(neutral.predict_proba(X), average.predict_proba(X), rtol=2e-6)
     if kind is not FedAvg:
         assert kind.neutral is not None or kind.neutral_reason != "not stated"
-        assert not np.allclose(fit(algorithm=name, **settings).predict_proba(X), average.predict_proba(X))
+        own = fit(algorithm=STIRRED.get(name, name), **settings)
+        assert not np.allclose(own.predict_proba(X), average.predict_proba(X))
 
 
 @pytest.mark.parametrize("target", sorted(TARGETS))

@@ -1,5 +1,6 @@
 """Many updates to one."""
 
 from fedrela_sk.aggregation._mean import WeightedMean
+from fedrela_sk.aggregation._signed import SignedMean
 
-__all__ = ["WeightedMean"]
+__all__ = ["SignedMean", "WeightedMean"]

@@ -1,6 +1,7 @@
 """How a federated method differs from FedAvg: one paper, one file, one row in `ALGORITHMS`."""
 
 from fedrela_sk.algorithms._base import Algorithm, Job, Local, LocalRun, Recipe, RoundFacts
+from fedrela_sk.algorithms._climb import CLIMB
 from fedrela_sk.algorithms._fedavg import FedAvg
 from fedrela_sk.algorithms._fedavgm import FedAvgM
 from fedrela_sk.algorithms._fedetf import FedETF
@@ -13,6 +14,7 @@ from fedrela_sk.algorithms._fedrod import FedROD
 from fedrela_sk.algorithms._local_only import LocalOnly
 
 ALGORITHMS = {
+    "climb": CLIMB,
     "fedadagrad": FedAdagrad,
     "fedadam": FedAdam,
     "fedavg": FedAvg,
@@ -29,6 +31,7 @@ ALGORITHMS = {
 
 __all__ = [
     "ALGORITHMS",
+    "CLIMB",
     "Algorithm",
     "FedAdagrad",
     "FedAdam",

@@ -7,6 +7,7 @@ from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk.algorithms import Local
 from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.training import Model, client_data
+from fedrela_sk.training._criterion import use_counts
 from fedrela_sk.training._net import write_tensors
 
 
@@ -26,7 +27,7 @@ class Answers:
     nbytes: int
 
 
-def ask_clients(algorithm, net, data, tasks, numbers, broadcast, round, seed, n_classes):
+def ask_clients(algorithm, net, data, tasks, numbers, broadcast, round, seed, n_classes, progress=0.0):
     """The reports of some clients.
 
     Parameters
@@ -42,6 +43,8 @@ def ask_clients(algorithm, net, data, tasks, numbers, broadcast, round, seed, n_
     broadcast : dict of tensors
         What the server sends along with the model.
     round, seed, n_classes : int
+    progress : float in [0, 1)
+        Share of all rounds that are over, for criteria that change with it.
 
     Returns
     -------
@@ -57,6 +60,7 @@ def ask_clients(algorithm, net, data, tasks, numbers, broadcast, round, seed, n_
     for task in tasks:
         where = f"The report of client {task.client.key!r} before round {round}"
         write_tensors(net.module_, task.params)
+        use_counts(net.criterion_, task.counts, progress)
         local = Local(
             anchor=task.params,
             state=task.state or algorithm.init_client(task.params),

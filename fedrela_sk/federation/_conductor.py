@@ -305,7 +305,7 @@ class Conductor:
         tasks = self._tasks(state, asked, round)
         answers = ask_clients(
             algorithm, self.net, self.data, tasks, self.numbers, algorithm.broadcast(state.server), round, plan.seed,
-            len(plan.classes),
+            len(plan.classes), round / plan.n_rounds,
         )  # fmt: skip
         idle = len({task.client.position for task in tasks} - {spec.position for spec in chosen})
         received = idle * self._model_nbytes(state) * algorithm.report_needs_model
