@@ -16,9 +16,10 @@ class PriorLoss(nn.CrossEntropyLoss):
 
     Parameters
     ----------
-    counts : array-like of shape (n_classes,) or None, default=None
+    counts : array-like of shape (n_classes,), "original", "relabeled" or None, default=None
         Rows of each class, in the order of the columns of logits; sums of row weights are fine. None: those
-        of `use`, which `FederatedClassifier` sets to each client's own counts before it trains.
+        of `use`, which `FederatedClassifier` sets to each client's own counts before it trains: of its original
+        labels, also after relabelling ("original" says the same), or with "relabeled" of its current ones.
     ignore_index : int, default=-100
         Rows with this target have loss 0 and are not counted in the mean.
     reduction : {"mean", "sum", "none"}, default="mean"
@@ -48,6 +49,10 @@ class PriorLoss(nn.CrossEntropyLoss):
     def __init__(self, counts=None, ignore_index=-100, reduction="mean"):
         check_choice("reduction", reduction, ("mean", "sum", "none"))
         super().__init__(ignore_index=ignore_index, reduction=reduction)
+        self.count_labels = "original"
+        if isinstance(counts, str):
+            check_choice("counts", counts, ("original", "relabeled"))
+            self.count_labels, counts = counts, None
         self.counts = None if counts is None else torch.from_numpy(check_counts(counts))
         self._used_counts = None
         self._progress = None
