@@ -4,6 +4,7 @@ from fedrela_sk.algorithms._base import Algorithm, Job, Local, LocalRun, Recipe,
 from fedrela_sk.algorithms._climb import CLIMB
 from fedrela_sk.algorithms._fedavg import FedAvg
 from fedrela_sk.algorithms._fedavgm import FedAvgM
+from fedrela_sk.algorithms._feddyn import FedDyn
 from fedrela_sk.algorithms._fedetf import FedETF
 from fedrela_sk.algorithms._fedir import FedIR
 from fedrela_sk.algorithms._fedlc import FedLC
@@ -12,6 +13,7 @@ from fedrela_sk.algorithms._fedopt import FedAdagrad, FedAdam, FedYogi
 from fedrela_sk.algorithms._fedprox import FedProx
 from fedrela_sk.algorithms._fedrod import FedROD
 from fedrela_sk.algorithms._local_only import LocalOnly
+from fedrela_sk.algorithms._scaffold import SCAFFOLD
 
 ALGORITHMS = {
     "climb": CLIMB,
@@ -19,6 +21,7 @@ ALGORITHMS = {
     "fedadam": FedAdam,
     "fedavg": FedAvg,
     "fedavgm": FedAvgM,
+    "feddyn": FedDyn,
     "fedetf": FedETF,
     "fedir": FedIR,
     "fedlc": FedLC,
@@ -27,16 +30,19 @@ ALGORITHMS = {
     "fedrod": FedROD,
     "fedyogi": FedYogi,
     "local_only": LocalOnly,
+    "scaffold": SCAFFOLD,
 }
 
 __all__ = [
     "ALGORITHMS",
     "CLIMB",
+    "SCAFFOLD",
     "Algorithm",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",
     "FedAvgM",
+    "FedDyn",
     "FedETF",
     "FedIR",
     "FedLC",

@@ -89,10 +89,10 @@ def two_constant_gradients(algorithm, lr=0.1, weights=(0.25, 0.75), n_steps=(2, 
     """The weight after a round from 0 of two clients with constant gradients."""
     folded, params = algorithm.aggregate(), {"w": torch.zeros(1, dtype=torch.float64)}
     local = type("Local", (), {"anchor": params, "state": {}})
-    for weight, steps, grad in zip(weights, n_steps, gradients, strict=True):
-        run = LocalRun(steps, lr, 1, weight, trainable=("w",))
+    for share, steps, grad in zip(weights, n_steps, gradients, strict=True):
+        run = LocalRun(steps, lr, 1, share, trainable=("w",))
         end = {"w": torch.full((1,), -lr * steps * grad, dtype=torch.float64)}
-        folded.add(algorithm.finish(end, local, run)[0], weight)
+        folded.add(algorithm.finish(end, local, run)[0], share)
     facts = RoundFacts(0, 2, 2, lr, ("w",))
     return float(algorithm.step(params, folded.result(), {}, facts)[0]["w"])
 

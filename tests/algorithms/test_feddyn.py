@@ -1,0 +1,142 @@
+"""FedDyn: linear terms that move every client's minimum to everybody's."""
+
+import numpy as np
+import pytest
+import torch
+
+from fedrela_sk.algorithms import FedDyn, FedProx
+from tests.algorithms.helpers import GROUPS, TwoLayers, X, Y, fit, gradient, three_classes, weight
+from tests.algorithms.quadratic import BEST, Play, tensor
+from tests.algorithms.quadratic import gradient as slope
+from tests.training.nets import Normed
+
+CLIENTS = [(X[k == GROUPS], Y[k == GROUPS]) for k in (0, 1)]
+
+
+def by_hand(n_rounds, alpha=0.01, momentum=0.0, n_steps=2, lr=0.5):
+    """The weight after full-batch rounds, in the released code's parameter units q_k = -g_k / alpha."""
+    w, q = 0.5, [0.0, 0.0]
+    for _ in range(n_rounds):
+        ends = []
+        for k, (x, y) in enumerate(CLIENTS):
+            v, buffer = w, 0.0
+            for _ in range(n_steps):
+                # linear term alpha <theta, q - w>, and alpha / 2 |theta|^2 through weight decay
+                buffer = momentum * buffer + gradient(v, x, y) + alpha * (q[k] - w) + alpha * v
+                v -= lr * buffer
+            q[k] += v - w
+            ends.append(v)
+        w = np.mean(ends) + np.mean(q)
+    return w
+
+
+@pytest.mark.parametrize("engine", ["loop", "stacked"])
+def test_rounds_at_the_default_settings(engine):
+    fed = fit("feddyn", n_rounds=3, engine=engine)
+    assert weight(fed) == pytest.approx(by_hand(3), abs=1e-12)
+    uniform = weight(fit("fedavg", n_rounds=3, client_weight="uniform"))
+    assert abs(by_hand(3) - uniform) > 0.1
+
+
+@pytest.mark.parametrize("engine", ["loop", "stacked"])
+def test_a_strong_term_under_momentum(engine):
+    fed = fit(FedDyn(0.6), n_rounds=4, epochs=3, engine=engine, lr=0.2, net={"optimizer__momentum": 0.5})
+    assert weight(fed) == pytest.approx(by_hand(4, 0.6, 0.5, 3, 0.2), abs=1e-12)
+
+
+def test_the_first_round_is_fedprox_twice_as_far():
+    prox = weight(fit(FedProx(0.3), client_weight="uniform"))
+    assert weight(fit(FedDyn(0.3))) == pytest.approx(0.5 + 2 * (prox - 0.5), abs=1e-14)
+    assert weight(fit(FedDyn(0.3, predicts="participants"))) == pytest.approx(prox, abs=1e-14)
+
+
+def test_the_mean_of_the_clients_predicts_and_the_server_goes_on_as_before():
+    algorithm = FedDyn(0.3, predicts="participants")
+    play, plain = Play(algorithm).run(3), Play(FedDyn(0.3)).run(3)
+    assert play.theta == plain.theta
+    h = float(play.server["h of x"])
+    mean = algorithm.predict_params(play.params, play.server, None)["x"]
+    assert float(mean) == pytest.approx(play.theta + h / 0.3, abs=1e-12)
+
+
+def mean_state(play):
+    states = [play.states.get(k, {"x": tensor(0.0)}) for k in (0, 1)]
+    return float(sum(state["x"] for state in states)) / 2
+
+
+def test_h_is_the_mean_of_the_clients_whoever_takes_part():
+    play = Play(FedDyn(0.5))
+    for chosen in [(1,), (0, 1), (0,), (0,), (1,), (0, 1)]:
+        play.run(chosen=lambda round, chosen=chosen: chosen)
+        assert float(play.server["h of x"]) == pytest.approx(mean_state(play), abs=1e-12)
+
+
+def test_parameter_units_give_the_same_under_partial_participation():
+    alpha, rounds = 0.5, [(1,), (0, 1), (0,), (1,), (0, 1)]
+    play = Play(FedDyn(alpha), exact=True).run(5, lambda round: rounds[round])
+    theta, q = 1.0, [0.0, 0.0]
+    for chosen in rounds:
+        ends = []
+        for k in chosen:
+            # minimum of a / 2 (x - b)^2 + alpha x (q - theta) + alpha / 2 x^2
+            a, b = ((1, 0), (4, 3))[k]
+            end = (a * b - alpha * (q[k] - theta)) / (a + alpha)
+            q[k] += end - theta
+            ends.append(end)
+        theta = np.mean(ends) + np.mean(q)
+    assert play.theta == pytest.approx(theta, abs=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 1.0, 10.0])
+def test_exact_minima_lead_to_the_common_one(alpha):
+    play = Play(FedDyn(alpha), exact=True).run(1000)
+    assert play.theta == pytest.approx(BEST, abs=1e-9)
+    assert float(play.server["h of x"]) == pytest.approx(0, abs=1e-9)
+    for client in (0, 1):
+        assert float(play.states[client]["x"]) == pytest.approx(slope(client, BEST), abs=1e-8)
+
+
+def test_nothing_moves_at_the_optimum():
+    slopes = {k: {"x": slope(k, tensor(BEST))} for k in (0, 1)}
+    play = Play(FedDyn(0.5), theta=BEST, server={"h of x": tensor(0.0)}, states=slopes, exact=True).run(3)
+    assert play.theta == pytest.approx(BEST, abs=1e-14)
+    assert float(play.states[0]["x"]) == pytest.approx(BEST, abs=1e-14)
+
+
+def test_client_weights_do_not_count():
+    data = three_classes()
+    a, b = (
+        fit("feddyn", TwoLayers, data, n_rounds=2, client_weight=w).predict_proba(data[0])
+        for w in ("size", "uniform")
+    )
+    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("predicts", ["server", "participants"])
+def test_the_ledger(predicts):
+    """One weight of 8 bytes each way; up with the client's own weight of 8."""
+    history = fit(FedDyn(predicts=predicts), n_rounds=2).history_
+    assert history.column("bytes_up").tolist() == [2 * 16] * 2
+    assert history.column("bytes_down").tolist() == [2 * 8] * 2
+
+
+@pytest.mark.parametrize("predicts", ["server", "participants"])
+def test_statistics_of_batch_norm_are_averaged(predicts):
+    X, y, groups = three_classes()
+    data = (np.c_[X, X[:, :2]].astype(np.float32), y, groups)
+    plain = fit(FedProx(0.1), Normed, data, client_weight="uniform").net_.module_
+    first = fit(FedDyn(0.1, predicts), Normed, data).net_.module_
+    for buffer, other in zip(plain.buffers(), first.buffers(), strict=True):
+        assert torch.equal(buffer, other)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"alpha": 0}, "alpha must be a finite number > 0, got 0"),
+        ({"predicts": "cloud"}, "predicts must be one of 'server', 'participants'; got 'cloud'"),
+    ],
+)
+def test_settings_out_of_range(settings, message):
+    with pytest.raises(ValueError, match=message):
+        fit(FedDyn(**settings))
