@@ -8,6 +8,7 @@ from fedrela_sk.algorithms._feddyn import FedDyn
 from fedrela_sk.algorithms._fedetf import FedETF
 from fedrela_sk.algorithms._fedir import FedIR
 from fedrela_sk.algorithms._fedlc import FedLC
+from fedrela_sk.algorithms._fedloge import FedLoGe
 from fedrela_sk.algorithms._fednova import FedNova
 from fedrela_sk.algorithms._fedopt import FedAdagrad, FedAdam, FedYogi
 from fedrela_sk.algorithms._fedprox import FedProx
@@ -25,6 +26,7 @@ ALGORITHMS = {
     "fedetf": FedETF,
     "fedir": FedIR,
     "fedlc": FedLC,
+    "fedloge": FedLoGe,
     "fednova": FedNova,
     "fedprox": FedProx,
     "fedrod": FedROD,
@@ -35,9 +37,8 @@ ALGORITHMS = {
 
 __all__ = [
     "ALGORITHMS",
-    "CLIMB",
-    "SCAFFOLD",
     "Algorithm",
+    "CLIMB",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",
@@ -46,6 +47,7 @@ __all__ = [
     "FedETF",
     "FedIR",
     "FedLC",
+    "FedLoGe",
     "FedNova",
     "FedProx",
     "FedROD",
@@ -56,4 +58,5 @@ __all__ = [
     "LocalRun",
     "Recipe",
     "RoundFacts",
+    "SCAFFOLD",
 ]

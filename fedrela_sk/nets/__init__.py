@@ -12,6 +12,7 @@ from fedrela_sk.nets._head import (
     swap_head,
 )
 from fedrela_sk.nets._mlp import MLP
+from fedrela_sk.nets._sparse_etf import SparseETF
 
 __all__ = [
     "MLP",
@@ -19,6 +20,7 @@ __all__ = [
     "CosineLinear",
     "ETFHead",
     "MultiHead",
+    "SparseETF",
     "find_head",
     "forward_with_features",
     "linear_head",
