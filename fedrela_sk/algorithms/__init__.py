@@ -14,6 +14,7 @@ from fedrela_sk.algorithms._fedopt import FedAdagrad, FedAdam, FedYogi
 from fedrela_sk.algorithms._fedprox import FedProx
 from fedrela_sk.algorithms._fedrod import FedROD
 from fedrela_sk.algorithms._local_only import LocalOnly
+from fedrela_sk.algorithms._ratio_loss import RatioLoss
 from fedrela_sk.algorithms._scaffold import SCAFFOLD
 
 ALGORITHMS = {
@@ -32,13 +33,15 @@ ALGORITHMS = {
     "fedrod": FedROD,
     "fedyogi": FedYogi,
     "local_only": LocalOnly,
+    "ratio_loss": RatioLoss,
     "scaffold": SCAFFOLD,
 }
 
 __all__ = [
     "ALGORITHMS",
-    "Algorithm",
     "CLIMB",
+    "SCAFFOLD",
+    "Algorithm",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",
@@ -56,7 +59,7 @@ __all__ = [
     "Local",
     "LocalOnly",
     "LocalRun",
+    "RatioLoss",
     "Recipe",
     "RoundFacts",
-    "SCAFFOLD",
 ]

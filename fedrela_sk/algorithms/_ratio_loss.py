@@ -1,0 +1,116 @@
+"""Ratio Loss (Wang et al. 2021): class weights from what a balanced set at the server does to the head."""
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from fedrela_sk.algorithms._base import Algorithm
+from fedrela_sk.algorithms._checks import check_at_least
+from fedrela_sk.algorithms._class_changes import class_ratios
+from fedrela_sk.algorithms._heads import marked, path
+
+
+class RatioLoss(Algorithm):
+    """Clients minimise the mean of a_y CE(z, y); the server sets the weights a and averages uniformly.
+
+    After every round the server takes the model that the round started from and trains a copy of it on each
+    class of its auxiliary rows alone, as clients train (rate of the round, epochs, batch size, momentum,
+    weight decay; always by SGD, in the order of the rows, in evaluation mode: no Dropout, BatchNorm's running
+    statistics). A class that moves its own weights of the head much more than other classes do is rare:
+
+        a_p = alpha + beta min(R_p, cap),  R_p = |sum W_p| / |sum mean_{q != p} W_q|
+
+    over the weights of the head (not its bias) that class p moves up the most and no other class by 80 % as
+    much. The weights of a round are used in the next; round 0 is plain CE. The loss is divided by the number of
+    rows, not by their weights, so a large a is a larger step. Whatever `client_weight` says is not used. This is
+    the official code's ratio of sums; the paper's formula is said to be a mean of ratios. Its monitor of a
+    round's classes, which does not enter the loss, is `class_composition`.
+
+    Parameters
+    ----------
+    auxiliary : int or pair (X, y), default=63
+        Rows of each class at the server. An int: so many first rows of each class of the training data, as the
+        official code does. **These are rows that clients own: a leak.** A pair: rows of your own that no client
+        has, at least one of each class. Either way each class has as many (its first) as the rarest one.
+    alpha, beta : float >= 0, default=1.0 and 0.1
+    cap : float > 0, default=5000.0
+    head : str or None, default=None
+        Name of the linear layer that ends the net; None looks for it.
+
+    References
+    ----------
+    Wang, Xu, Wang, Zhu, "Addressing Class Imbalance in Federated Learning", AAAI 2021, arXiv 2008.06217. Code and
+    defaults: balanced-fl/Addressing-Class-Imbalance-FL.
+    """
+
+    own_loss = True
+    neutral = {"beta": 0.0}
+    neutral_weights = "uniform"
+
+    def __init__(self, auxiliary=63, alpha=1.0, beta=0.1, cap=5000.0, head=None):
+        self.auxiliary = auxiliary
+        self.alpha = alpha
+        self.beta = beta
+        self.cap = cap
+        self.head = head
+
+    def check(self):
+        if self.auxiliary is None:
+            raise ValueError(
+                "auxiliary=None leaves RatioLoss without rows at the server. Pass hold-out rows (X, y), or a number "
+                "of rows per class to take from the training data."
+            )
+        check_at_least("alpha", self.alpha, 0)
+        check_at_least("beta", self.beta, 0)
+        check_at_least("cap", self.cap, 0, above=True)
+
+    def prepare(self, module, n_classes):
+        return marked(module, n_classes, self.head)
+
+    def init_server(self, params, job):
+        X, codes = job.auxiliary
+        n = int(torch.bincount(codes).min())
+        rows = torch.stack([X[codes == code][:n] for code in range(job.n_classes)])
+        return {"weights": job.like.new_ones(job.n_classes), "auxiliary rows by class": rows}
+
+    def broadcast(self, server_state):
+        return {"weights": server_state["weights"]}
+
+    def weigh(self, weights, clients, server_state):
+        return np.ones_like(weights)
+
+    def row_losses(self, logits, y, local):
+        return local.server["weights"][y] * F.cross_entropy(logits, y, reduction="none")
+
+    def server_train(self, model, params, server_state, facts):
+        name = path(model.head, "weight")
+        changes = [
+            train_on_class(model, x, code, facts)[name] - facts.anchor[name]
+            for code, x in enumerate(server_state["auxiliary rows by class"])
+        ]
+        ratios = class_ratios(torch.stack(changes).flatten(1))
+        return params, server_state | {"weights": self.alpha + self.beta * ratios.clamp(max=self.cap)}
+
+
+def train_on_class(model, x, code, facts):
+    """Parameters and buffers of the round's first model after training on rows of one class.
+
+    Parameters
+    ----------
+    model : fedrela_sk.training.Model
+    x : tensor of shape (n_rows, ...)
+    code : int
+        Their class.
+    facts : RoundFacts
+    """
+    recipe, y = facts.recipe, torch.full((len(x),), code, device=x.device)
+    own = {name: tensor.detach().clone() for name, tensor in facts.anchor.items()}
+    learning = [own[name].requires_grad_() for name in facts.trainable]
+    sgd = torch.optim.SGD(learning, facts.lr, recipe.momentum, weight_decay=recipe.weight_decay)
+    size = len(x) if recipe.batch_size == -1 else recipe.batch_size
+    for _ in range(recipe.epochs):
+        for rows, labels in zip(x.split(size), y.split(size), strict=True):
+            sgd.zero_grad()
+            F.cross_entropy(model.evaluate(rows, own), labels).backward()
+            sgd.step()
+    return {name: tensor.detach() for name, tensor in own.items()}
