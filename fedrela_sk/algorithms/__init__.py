@@ -9,11 +9,13 @@ from fedrela_sk.algorithms._fedetf import FedETF
 from fedrela_sk.algorithms._fedir import FedIR
 from fedrela_sk.algorithms._fedlc import FedLC
 from fedrela_sk.algorithms._fedloge import FedLoGe
+from fedrela_sk.algorithms._fedmix import FedMix
 from fedrela_sk.algorithms._fednova import FedNova
 from fedrela_sk.algorithms._fedopt import FedAdagrad, FedAdam, FedYogi
 from fedrela_sk.algorithms._fedprox import FedProx
 from fedrela_sk.algorithms._fedrod import FedROD
 from fedrela_sk.algorithms._local_only import LocalOnly
+from fedrela_sk.algorithms._moon import MOON
 from fedrela_sk.algorithms._ratio_loss import RatioLoss
 from fedrela_sk.algorithms._scaffold import SCAFFOLD
 
@@ -28,11 +30,13 @@ ALGORITHMS = {
     "fedir": FedIR,
     "fedlc": FedLC,
     "fedloge": FedLoGe,
+    "fedmix": FedMix,
     "fednova": FedNova,
     "fedprox": FedProx,
     "fedrod": FedROD,
     "fedyogi": FedYogi,
     "local_only": LocalOnly,
+    "moon": MOON,
     "ratio_loss": RatioLoss,
     "scaffold": SCAFFOLD,
 }
@@ -40,6 +44,7 @@ ALGORITHMS = {
 __all__ = [
     "ALGORITHMS",
     "CLIMB",
+    "MOON",
     "SCAFFOLD",
     "Algorithm",
     "FedAdagrad",
@@ -51,6 +56,7 @@ __all__ = [
     "FedIR",
     "FedLC",
     "FedLoGe",
+    "FedMix",
     "FedNova",
     "FedProx",
     "FedROD",

@@ -187,7 +187,7 @@ def mark_head(module, name):
     setattr(_layer(module, name), _MARK, True)
 
 
-def swap_head(module, name, new):
+def swap_head(module, name, new, head=""):
     """Put another layer in the place of the head; the new one is marked as by `mark_head`.
 
     Parameters
@@ -198,6 +198,8 @@ def swap_head(module, name, new):
         As `find_head` returns it.
     new : nn.Module
         Put into training or evaluation mode as the old layer was. It may hold the old layer.
+    head : str, default=""
+        Name of the part of `new` that is the head, where it is not all of it.
 
     Returns
     -------
@@ -211,7 +213,7 @@ def swap_head(module, name, new):
     """
     old = _layer(module, name)
     new.train(old.training)
-    setattr(new, _MARK, True)
+    mark_head(new, head)
     if name == "":
         return new
     places = [

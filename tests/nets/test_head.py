@@ -215,6 +215,12 @@ def test_what_was_swapped_in_is_the_head():
     assert find_head(swap_head(module, "head", MultiHead(module.head)), 3) == "head"
 
 
+def test_a_part_of_what_is_swapped_in_may_be_the_head():
+    module = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    swap_head(module, "2", nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2), nn.Tanh()), head="1")
+    assert find_head(module, 2) == "2.1"
+
+
 def test_swapping_what_is_not_there():
     with pytest.raises(NetError, match=r"no layer 'head'; .* '2' \(4 -> 3\)\. Take the name from find_head"):
         swap_head(MLP(5, 3, hidden=(4,)), "head", nn.Linear(4, 3))
