@@ -2,6 +2,7 @@
 
 from fedrela_sk.algorithms._base import Algorithm, Job, Local, LocalRun, Recipe, RoundFacts
 from fedrela_sk.algorithms._climb import CLIMB
+from fedrela_sk.algorithms._creff import CReFF
 from fedrela_sk.algorithms._fedavg import FedAvg
 from fedrela_sk.algorithms._fedavgm import FedAvgM
 from fedrela_sk.algorithms._feddyn import FedDyn
@@ -21,6 +22,7 @@ from fedrela_sk.algorithms._scaffold import SCAFFOLD
 
 ALGORITHMS = {
     "climb": CLIMB,
+    "creff": CReFF,
     "fedadagrad": FedAdagrad,
     "fedadam": FedAdam,
     "fedavg": FedAvg,
@@ -43,10 +45,9 @@ ALGORITHMS = {
 
 __all__ = [
     "ALGORITHMS",
-    "CLIMB",
-    "MOON",
-    "SCAFFOLD",
     "Algorithm",
+    "CLIMB",
+    "CReFF",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",
@@ -65,7 +66,9 @@ __all__ = [
     "Local",
     "LocalOnly",
     "LocalRun",
+    "MOON",
     "RatioLoss",
     "Recipe",
     "RoundFacts",
+    "SCAFFOLD",
 ]

@@ -1,5 +1,6 @@
 """What methods with heads of their own share: parts of a head by name, a linear layer like another."""
 
+import torch
 from torch.nn import functional as F
 
 from fedrela_sk.exceptions import NetError
@@ -57,3 +58,20 @@ def is_part(name, part):
 def linear(params, layer, h):
     """Output of the linear layer called `layer`, with its tensors in `params`."""
     return F.linear(h, params[path(layer, "weight")], params.get(path(layer, "bias")))
+
+
+def features_of(model, X, size=1024):
+    """What enters the head in evaluation mode, without gradients, for many rows.
+
+    Parameters
+    ----------
+    model : fedrela_sk.training.Model
+    X : tensor of shape (n_rows, ...)
+    size : int
+        Rows at a time; changes memory alone.
+
+    Returns
+    -------
+    features : tensor of shape (n_rows, n_features)
+    """
+    return torch.cat([model.frozen(part)[0] for part in X.split(size)])

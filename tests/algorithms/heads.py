@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from fedrela_sk.algorithms import Local
-from fedrela_sk.training import Batch, Model
+from fedrela_sk.training import Batch, ClientData, Model
 from tests.algorithms.helpers import TwoLayers, fit, three_classes
 
 # three classes on two clients: client 1 has no row of class 2
@@ -85,6 +85,12 @@ def batch_of(x, y):
     return Batch(
         torch.as_tensor(x), y, torch.full((len(y),), 1 / len(y), dtype=torch.float64), nn.CrossEntropyLoss()
     )
+
+
+def data_of(x, y, weights=None):
+    """`ClientData` of rows without class weights."""
+    weights = torch.ones(len(y), dtype=x.dtype) if weights is None else weights
+    return ClientData(x, y, weights, weights)
 
 
 def local_of(counts=None, **parts):

@@ -1,0 +1,213 @@
+"""CReFF (Shang et al. 2022): the server re-trains the classifier on features that it made up from gradients."""
+
+import torch
+from torch.nn import functional as F
+
+from fedrela_sk._random import Purpose, numpy_stream
+from fedrela_sk.algorithms._base import Algorithm
+from fedrela_sk.algorithms._checks import check_at_least, check_whole
+from fedrela_sk.algorithms._heads import features_of, marked, path
+from fedrela_sk.nets import find_head
+
+# added to the denominator of a cosine, as in the authors' code
+_EPSILON = 1e-6
+
+
+class CReFF(Algorithm):
+    """FedAvg whose predictions use a classifier V, trained on the server on `n_features` features per class.
+
+    Before it trains, each chosen client reports for each of its classes c the gradient G_c of the mean
+    cross-entropy with respect to V: up to `n_rows` rows of the class, drawn anew `n_repeats` times and averaged,
+    their features from the received backbone in evaluation mode. The server takes the plain mean over clients that
+    have the class. After the round it moves the features F_c, which it keeps, by gradient descent on
+
+        sum over reported c of  sum_j (1 - cos(g_cj, G_cj)) + (1 - cos of the parts of the biases),
+
+    g_c the gradient that F_c itself gives, j the rows of V. A new classifier trained on all (F_c, c) by
+    cross-entropy is the next V. Clients always start from FedAvg's model with its own classifier; V serves
+    gradients and predictions alone.
+
+    As in the authors' code; the paper's own text was not available to us. The code transforms the images of the
+    reported rows ("differentiable siamese augmentation"), which tables have no counterpart of: it is left out. A
+    report tells the server which classes a client has. With C classes and d features it costs C (d + 1) numbers
+    for each class that the client has, and V as many numbers once on the way down.
+
+    Parameters
+    ----------
+    n_features : int >= 1, default=100
+        Features per class.
+    match_steps : int >= 0, default=100
+        Steps on the features in each round.
+    match_lr : float > 0, default=0.1
+    retrain_epochs : int >= 0, default=300
+        Epochs of the new classifier over all features.
+    retrain_lr : float > 0, default=0.01
+    retrain_batch : int >= 1, default=32
+    n_rows : int >= 1, default=32
+        Rows of a class in one gradient.
+    n_repeats : int >= 1, default=10
+    head : str or None, default=None
+        Name of the net's last linear layer; None: the last one with a column for every class.
+
+    References
+    ----------
+    Shang, Lu, Huang, Wang, "Federated Learning on Heterogeneous and Long-Tailed Data via Classifier Re-Training with
+    Federated Features", IJCAI 2022, arXiv 2204.13399.
+    """
+
+    neutral_reason = "a classifier of the server predicts"
+
+    def __init__(
+        self,
+        n_features=100,
+        match_steps=100,
+        match_lr=0.1,
+        retrain_epochs=300,
+        retrain_lr=0.01,
+        retrain_batch=32,
+        n_rows=32,
+        n_repeats=10,
+        head=None,
+    ):
+        self.n_features = n_features
+        self.match_steps = match_steps
+        self.match_lr = match_lr
+        self.retrain_epochs = retrain_epochs
+        self.retrain_lr = retrain_lr
+        self.retrain_batch = retrain_batch
+        self.n_rows = n_rows
+        self.n_repeats = n_repeats
+        self.head = head
+
+    def check(self):
+        for name in ("n_features", "retrain_batch", "n_rows", "n_repeats"):
+            check_whole(name, getattr(self, name), 1)
+        for name in ("match_steps", "retrain_epochs"):
+            check_whole(name, getattr(self, name), 0)
+        for name in ("match_lr", "retrain_lr"):
+            check_at_least(name, getattr(self, name), 0, above=True)
+
+    def prepare(self, module, n_classes):
+        return marked(module, n_classes, self.head)
+
+    def init_server(self, params, job):
+        head = find_head(job.module, job.n_classes)
+        n_classes, width = params[path(head, "weight")].shape
+        n_columns = width + (path(head, "bias") in params)
+        stream = numpy_stream(job.seed, Purpose.SERVER)
+        draws = stream.normal(size=(n_classes, self.n_features, width))
+        first = stream.uniform(-1, 1, size=(n_classes, n_columns)) / width**0.5
+        return {
+            "features": torch.from_numpy(draws).to(job.like),
+            "classifier": torch.from_numpy(first).to(job.like),
+            "gradients": job.like.new_zeros(n_classes, n_classes, n_columns),
+            "reported": job.like.new_zeros(n_classes),
+        }
+
+    def asks(self, round):
+        return "chosen"
+
+    def report(self, model, data, local):
+        V = local.server["classifier"]
+        h = _with_ones(features_of(model, data.X), V.shape[1])
+        residual = torch.softmax(h @ V.T, 1) - F.one_hot(data.y, len(V)).to(h)
+        gradients = {}
+        for c in data.y[data.weights > 0].unique().tolist():
+            rows = torch.nonzero((data.y == c) & (data.weights > 0))[:, 0]
+            drawn = self._drawn(len(rows), local.stream).to(h) * data.weights[rows]
+            gradients[str(c)] = (residual[rows] * (drawn / drawn.sum())[:, None]).T @ h[rows]
+        return gradients
+
+    def _drawn(self, n, stream):
+        """How often each of n rows is drawn, a tensor of shape (n,)."""
+        times = torch.zeros(n)
+        for _ in range(self.n_repeats):
+            times[torch.from_numpy(stream.permutation(n)[: self.n_rows])] += 1
+        return times
+
+    def gather(self, reports, server_state, facts):
+        gradients = torch.zeros_like(server_state["gradients"])
+        reported = torch.zeros_like(server_state["reported"])
+        for report in reports.values():
+            for c, gradient in report.items():
+                gradients[int(c)] += gradient
+                reported[int(c)] += 1
+        gradients /= reported.clamp_min(1)[:, None, None]
+        return server_state | {"gradients": gradients, "reported": reported.clamp(max=1)}
+
+    def broadcast(self, server_state):
+        return {"classifier": server_state["classifier"]}
+
+    def server_train(self, model, params, server_state, facts):
+        features = self._matched(server_state)
+        classifier = self._retrained(features, server_state["classifier"].shape[1])
+        return params, server_state | {"features": features, "classifier": classifier}
+
+    def _matched(self, state):
+        """The features after gradient descent towards the reported gradients."""
+        features = state["features"].clone().requires_grad_()
+        for _ in range(self.match_steps):
+            loss = matching_loss(features, state["classifier"], state["gradients"], state["reported"])
+            (slope,) = torch.autograd.grad(loss, features)
+            features = (features - self.match_lr * slope).detach().requires_grad_()
+        return features.detach()
+
+    def _retrained(self, features, n_columns):
+        """A new classifier after SGD on the features; the gradient of the cross-entropy is written out."""
+        n_classes, per_class, width = features.shape
+        h = _with_ones(features.flatten(0, 1), n_columns)
+        targets = torch.eye(n_classes).to(h).repeat_interleave(per_class, 0)
+        V = ((2 * torch.rand(n_classes, n_columns) - 1) / width**0.5).to(h)
+        for _ in range(self.retrain_epochs):
+            order = torch.randperm(len(h)).to(h.device)
+            batches = zip(
+                h[order].split(self.retrain_batch), targets[order].split(self.retrain_batch), strict=True
+            )
+            for x, y in batches:
+                residual = torch.softmax(x @ V.T, 1).sub_(y)
+                V.addmm_(residual.T, x, alpha=-self.retrain_lr / len(x))
+        return V
+
+    def predict_params(self, params, server_state, model):
+        V, weight = server_state["classifier"], path(model.head, "weight")
+        width = params[weight].shape[1]
+        new = {weight: V[:, :width]}
+        if V.shape[1] > width:
+            new[path(model.head, "bias")] = V[:, width]
+        return params | new
+
+
+def matching_loss(features, classifier, gradients, reported):
+    """Sum over reported classes and rows of one minus the cosine between the features' gradient and the reported.
+
+    Parameters
+    ----------
+    features : tensor of shape (n_classes, n_features, width)
+    classifier : tensor of shape (n_classes, n_columns)
+        ``n_columns`` is `width`, or one more where the last column are biases.
+    gradients : tensor of shape (n_classes, n_classes, n_columns)
+        First axis: the class of the rows; the others: of the classifier.
+    reported : tensor of shape (n_classes,)
+        1 for classes that take part, else 0.
+
+    Returns
+    -------
+    loss : scalar tensor
+    """
+    n_classes, per_class, width = features.shape
+    h = _with_ones(features, classifier.shape[1])
+    residual = torch.softmax(h @ classifier.T, -1) - torch.eye(n_classes).to(h)[:, None]
+    own = residual.transpose(1, 2) @ h / per_class
+    losses = (1 - _cosines(own[..., :width], gradients[..., :width])).sum(1)
+    if classifier.shape[1] > width:
+        losses = losses + 1 - _cosines(own[..., width], gradients[..., width])
+    return (reported * losses).sum()
+
+
+def _cosines(a, b):
+    return (a * b).sum(-1) / (a.norm(dim=-1) * b.norm(dim=-1) + _EPSILON)
+
+
+def _with_ones(h, n_columns):
+    """Features with a last column of ones where the classifier has biases."""
+    return h if h.shape[-1] == n_columns else torch.cat([h, torch.ones_like(h[..., :1])], -1)
