@@ -1,5 +1,6 @@
 """How a federated method differs from FedAvg: one paper, one file, one row in `ALGORITHMS`."""
 
+from fedrela_sk.algorithms._balancefl import BalanceFL
 from fedrela_sk.algorithms._base import Algorithm, Job, Local, LocalRun, Recipe, RoundFacts
 from fedrela_sk.algorithms._climb import CLIMB
 from fedrela_sk.algorithms._creff import CReFF
@@ -21,6 +22,7 @@ from fedrela_sk.algorithms._ratio_loss import RatioLoss
 from fedrela_sk.algorithms._scaffold import SCAFFOLD
 
 ALGORITHMS = {
+    "balancefl": BalanceFL,
     "climb": CLIMB,
     "creff": CReFF,
     "fedadagrad": FedAdagrad,
@@ -45,8 +47,11 @@ ALGORITHMS = {
 
 __all__ = [
     "ALGORITHMS",
-    "Algorithm",
     "CLIMB",
+    "MOON",
+    "SCAFFOLD",
+    "Algorithm",
+    "BalanceFL",
     "CReFF",
     "FedAdagrad",
     "FedAdam",
@@ -66,9 +71,7 @@ __all__ = [
     "Local",
     "LocalOnly",
     "LocalRun",
-    "MOON",
     "RatioLoss",
     "Recipe",
     "RoundFacts",
-    "SCAFFOLD",
 ]
