@@ -8,6 +8,7 @@ from fedrela_sk.algorithms._fedavg import FedAvg
 from fedrela_sk.algorithms._fedavgm import FedAvgM
 from fedrela_sk.algorithms._feddyn import FedDyn
 from fedrela_sk.algorithms._fedetf import FedETF
+from fedrela_sk.algorithms._fedgrab import FedGraB
 from fedrela_sk.algorithms._fedir import FedIR
 from fedrela_sk.algorithms._fedlc import FedLC
 from fedrela_sk.algorithms._fedloge import FedLoGe
@@ -31,6 +32,7 @@ ALGORITHMS = {
     "fedavgm": FedAvgM,
     "feddyn": FedDyn,
     "fedetf": FedETF,
+    "fedgrab": FedGraB,
     "fedir": FedIR,
     "fedlc": FedLC,
     "fedloge": FedLoGe,
@@ -59,6 +61,7 @@ __all__ = [
     "FedAvgM",
     "FedDyn",
     "FedETF",
+    "FedGraB",
     "FedIR",
     "FedLC",
     "FedLoGe",
