@@ -17,6 +17,7 @@ from fedrela_sk.algorithms._fednova import FedNova
 from fedrela_sk.algorithms._fedopt import FedAdagrad, FedAdam, FedYogi
 from fedrela_sk.algorithms._fedprox import FedProx
 from fedrela_sk.algorithms._fedrod import FedROD
+from fedrela_sk.algorithms._fedyoyo import FedYoYo
 from fedrela_sk.algorithms._local_only import LocalOnly
 from fedrela_sk.algorithms._moon import MOON
 from fedrela_sk.algorithms._ratio_loss import RatioLoss
@@ -41,6 +42,7 @@ ALGORITHMS = {
     "fedprox": FedProx,
     "fedrod": FedROD,
     "fedyogi": FedYogi,
+    "fedyoyo": FedYoYo,
     "local_only": LocalOnly,
     "moon": MOON,
     "ratio_loss": RatioLoss,
@@ -49,11 +51,9 @@ ALGORITHMS = {
 
 __all__ = [
     "ALGORITHMS",
-    "CLIMB",
-    "MOON",
-    "SCAFFOLD",
     "Algorithm",
     "BalanceFL",
+    "CLIMB",
     "CReFF",
     "FedAdagrad",
     "FedAdam",
@@ -69,12 +69,15 @@ __all__ = [
     "FedNova",
     "FedProx",
     "FedROD",
+    "FedYoYo",
     "FedYogi",
     "Job",
     "Local",
     "LocalOnly",
     "LocalRun",
+    "MOON",
     "RatioLoss",
     "Recipe",
     "RoundFacts",
+    "SCAFFOLD",
 ]
