@@ -53,7 +53,7 @@ def sgd(w, b, x, y, row_weights, n_steps=2, lr=0.5, momentum=0.0):
     return w, b
 
 
-def by_hand(n_rounds, auxiliary, beta=0.1, cap=5000.0, momentum=0.0):
+def by_hand(n_rounds, auxiliary, beta=0.1, cap=50.0, momentum=0.0):
     """(W, b, class weights for the next round) after some rounds."""
     w, b, a = W, B, np.ones(3)
     for _ in range(n_rounds):
