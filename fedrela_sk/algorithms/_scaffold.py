@@ -26,6 +26,10 @@ class SCAFFOLD(Algorithm):
     SGD, and the sum of the factors of the gradients with momentum (as in `FedNova`): c_k' is a mean of the
     client's own gradients, of the round's learning rate. BatchNorm's statistics have no c and are averaged.
 
+    Where clients take many steps it wants lower learning rates than FedAvg: corrections that lag behind can
+    outgrow the gradients. Clipped gradients (`skorch.callbacks.GradientNormClipping`) hold it too, although
+    option "II" is then no longer exactly a mean of gradients.
+
     Clients keep c_k; c travels down and c_k' - c_k up with the model.
 
     Parameters
@@ -33,7 +37,7 @@ class SCAFFOLD(Algorithm):
     option : {"I", "II"}, default="II"
         Where c_k' comes from. "I" is the gradient of the client's loss on all of its rows at the model that it
         received, in evaluation mode and without weight decay: one more pass over the rows. "II", which the
-        paper's experiments use, comes for free. Clipped gradients break the identity behind it.
+        paper's experiments use, comes for free.
     server_lr : float >= 0, default=1.0
 
     Raises
