@@ -11,9 +11,11 @@ from fedrela_sk.algorithms._fedetf import FedETF
 from fedrela_sk.algorithms._fedgrab import FedGraB
 from fedrela_sk.algorithms._fedir import FedIR
 from fedrela_sk.algorithms._fedlc import FedLC
+from fedrela_sk.algorithms._fedlf import FedLF
 from fedrela_sk.algorithms._fedloge import FedLoGe
 from fedrela_sk.algorithms._fedmix import FedMix
 from fedrela_sk.algorithms._fednova import FedNova
+from fedrela_sk.algorithms._fednpc import FedNPC
 from fedrela_sk.algorithms._fedopt import FedAdagrad, FedAdam, FedYogi
 from fedrela_sk.algorithms._fedprox import FedProx
 from fedrela_sk.algorithms._fedrod import FedROD
@@ -36,9 +38,11 @@ ALGORITHMS = {
     "fedgrab": FedGraB,
     "fedir": FedIR,
     "fedlc": FedLC,
+    "fedlf": FedLF,
     "fedloge": FedLoGe,
     "fedmix": FedMix,
     "fednova": FedNova,
+    "fednpc": FedNPC,
     "fedprox": FedProx,
     "fedrod": FedROD,
     "fedyogi": FedYogi,
@@ -64,8 +68,10 @@ __all__ = [
     "FedGraB",
     "FedIR",
     "FedLC",
+    "FedLF",
     "FedLoGe",
     "FedMix",
+    "FedNPC",
     "FedNova",
     "FedProx",
     "FedROD",

@@ -1,0 +1,122 @@
+"""FedLF (Lu et al. 2024): scaled logits, features near their class centre and free of correlation."""
+
+import torch
+from torch.nn import functional as F
+
+from fedrela_sk.algorithms._base import Algorithm
+from fedrela_sk.algorithms._checks import check_at_least, check_choice
+from fedrela_sk.algorithms._heads import features_of, marked, path
+
+# of the authors' code: features of classes without rows, the largest gap, the floor of a variance
+_ABSENT_CENTRE, _LARGEST_GAP, _LEAST_VARIANCE = 1e-8, 100.0, 1e-8
+
+
+class FedLF(Algorithm):
+    """Three local losses, h the features, w_c the rows of the classifier, n_c a client's class counts.
+
+    1. The cross-entropy of logits ``s_c w_c^T h``, ``s_c = alpha + (1 - alpha) n_c / max n``, without biases: the
+       scores of locally rare classes must grow to count.
+    2. `centre_weight` times the cross-entropy of ``-(||h - mu_c|| + [c = y] min(gap, 100))``, mu_c the class
+       means of the features under the received model, fixed for the round (entries of 1e-8 for classes
+       without rows), gap the largest distance between two of them: a row must come nearer to its own centre by
+       a margin.
+    3. `decorrelation_weight` times the mean squared off-diagonal entry of Z^T Z, divided by the rows of the
+       batch, Z the features standardised over the batch; 0 for a batch of one row.
+
+    The server averages; predictions use the classifier with its biases, which nothing trains.
+
+    As in the authors' code; the paper's own text was not available to us. The code takes the centres from augmented
+    images in training mode, ours come from one pass in evaluation mode. At a feature on its centre the distance
+    has gradient 0. Row weights count as repetition in the first two losses; in the third, rows without weight are
+    left out and all others count once.
+
+    Parameters
+    ----------
+    alpha : float in [0, 1], default=0.25
+        Factor of an absent class; 1 leaves all logits as they are.
+    centre_weight : float >= 0, default=0.01
+    decorrelation_weight : float >= 0, default=0.01
+    counts : {"original", "relabeled"}, default="original"
+        Whether n_c counts the labels that came with the data or the current ones.
+    head : str or None, default=None
+        Name of the net's last linear layer; None: the last one with a column for every class.
+
+    References
+    ----------
+    "FedLF: Adaptive Logit Adjustment and Feature Optimization in Federated Long-Tailed Learning", ACML 2024,
+    arXiv 2409.12105; code: github.com/18sym/FedLF.
+    """
+
+    own_loss = True
+    neutral_reason = "its logits have no biases"
+
+    def __init__(
+        self, alpha=0.25, centre_weight=0.01, decorrelation_weight=0.01, counts="original", head=None
+    ):
+        self.alpha = alpha
+        self.centre_weight = centre_weight
+        self.decorrelation_weight = decorrelation_weight
+        self.counts = counts
+        self.head = head
+
+    def check(self):
+        check_at_least("alpha", self.alpha, 0, 1)
+        check_at_least("centre_weight", self.centre_weight, 0)
+        check_at_least("decorrelation_weight", self.decorrelation_weight, 0)
+        check_choice("counts", self.counts, ("original", "relabeled"))
+
+    def prepare(self, module, n_classes):
+        return marked(module, n_classes, self.head)
+
+    def begin(self, model, data, local):
+        centres = class_means(features_of(model, data.X), data.y, data.weights, model.n_classes)
+        gap = (centres[:, None] - centres[None]).norm(dim=2).max()
+        return {"centres": centres, "gap": gap.clamp(max=_LARGEST_GAP)}
+
+    def loss(self, model, batch, local):
+        h, _ = model.features(batch.x)
+        scale = self.alpha + (1 - self.alpha) * local.counts / local.counts.max()
+        logits = scale * F.linear(h, model.params[path(model.head, "weight")])
+        own = batch.y[:, None] == torch.arange(model.n_classes, device=batch.y.device)
+        distances = distances_to(h, local.start["centres"]) + own * local.start["gap"]
+        rows = F.cross_entropy(logits, batch.y, reduction="none")
+        rows = rows + self.centre_weight * F.cross_entropy(-distances, batch.y, reduction="none")
+        return batch.mean(rows) + self.decorrelation_weight * correlation(h, batch.share > 0)
+
+
+def class_means(h, y, weights, n_classes):
+    """Weighted mean features of every class, shape (n_classes, n_features); 1e-8 for classes without weight."""
+    mass = torch.zeros(n_classes).to(h).index_add_(0, y, weights)[:, None]
+    sums = torch.zeros(n_classes, h.shape[1]).to(h).index_add_(0, y, h * weights[:, None])
+    return torch.where(mass > 0, sums / torch.where(mass > 0, mass, 1.0), _ABSENT_CENTRE)
+
+
+def distances_to(h, centres):
+    """Distance of every row to every centre, shape (n_rows, n_centres); the gradient is 0 where it is 0."""
+    squared = ((h[:, None] - centres) ** 2).sum(2)
+    apart = squared > 0
+    return torch.where(apart, torch.where(apart, squared, 1.0).sqrt(), 0.0)
+
+
+def correlation(h, real):
+    """Mean squared off-diagonal entry of Z^T Z over the number of rows, Z the standardised features.
+
+    Parameters
+    ----------
+    h : tensor of shape (n_rows, n_features)
+    real : boolean tensor of shape (n_rows,)
+        False for rows that are left out.
+
+    Returns
+    -------
+    value : scalar tensor
+        0 for a single row and for a single feature.
+    """
+    d, n = h.shape[1], real.sum()
+    rows = real[:, None].to(h)
+    centred = (h - (h * rows).sum(0) / n) * rows
+    variance = (centred**2).sum(0) / (n - 1).clamp_min(1)
+    Z = centred / torch.sqrt(_LEAST_VARIANCE + variance)
+    others = 1 - torch.eye(d).to(h)
+    mean = ((Z.T @ Z * others) ** 2).sum() / max(d * (d - 1), 1)
+    return torch.where(n > 1, mean / n, 0.0)
