@@ -55,9 +55,11 @@ ALGORITHMS = {
 
 __all__ = [
     "ALGORITHMS",
+    "CLIMB",
+    "MOON",
+    "SCAFFOLD",
     "Algorithm",
     "BalanceFL",
-    "CLIMB",
     "CReFF",
     "FedAdagrad",
     "FedAdam",
@@ -81,9 +83,7 @@ __all__ = [
     "Local",
     "LocalOnly",
     "LocalRun",
-    "MOON",
     "RatioLoss",
     "Recipe",
     "RoundFacts",
-    "SCAFFOLD",
 ]
