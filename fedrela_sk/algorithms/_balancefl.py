@@ -46,6 +46,7 @@ class BalanceFL(Algorithm):
     """
 
     own_loss = True
+    bare_loss = True
     loop_only = "draws feature noise for every batch, one client after the other"
     neutral_reason = "its batches are balanced at every setting"
 

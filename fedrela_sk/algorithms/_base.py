@@ -190,6 +190,9 @@ class Algorithm(BaseEstimator):
     own_loss : bool
         Whether `loss` or `row_losses` take the place of the net's criterion, which must then be plain
         `torch.nn.CrossEntropyLoss` or `NLLLoss`.
+    bare_loss : bool
+        Whether that loss takes neither class weights nor label smoothing nor an ignored class from it; they are
+        then refused.
     report_needs_model : bool
         Whether a client that answers `report` receives the model for it, which counts as traffic.
     auxiliary : int, pair (X, y) or None
@@ -208,6 +211,7 @@ class Algorithm(BaseEstimator):
     loop_only = None
     sends_model = True
     own_loss = False
+    bare_loss = False
     report_needs_model = True
     auxiliary = None
     neutral = None

@@ -31,6 +31,7 @@ class FedLC(Algorithm):
     """
 
     own_loss = True
+    bare_loss = True
     neutral = {"tau": 0.0}
 
     def __init__(self, tau=1.0, absent="mask", counts="original"):

@@ -47,6 +47,7 @@ class RatioLoss(Algorithm):
     """
 
     own_loss = True
+    bare_loss = True
     neutral = {"beta": 0.0}
     neutral_weights = "uniform"
 

@@ -315,6 +315,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             seed,
             algorithm.prepare,
             algorithm.own_loss,
+            algorithm.bare_loss,
         )
         X = to_tensor(X, net, specs)
         specs, validation = self._validation_rows(specs, X, encoded, weights, X_val, y_val, net, seed)

@@ -14,7 +14,7 @@ from fedrela_sk.exceptions import NetError
 _SUM_TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}
 
 
-def check_criterion(criterion, own_loss=False):
+def check_criterion(criterion, own_loss=False, bare=False):
     """`criterion` itself, if its logits are known.
 
     Parameters
@@ -22,6 +22,8 @@ def check_criterion(criterion, own_loss=False):
     criterion : nn.Module
     own_loss : bool
         Whether a method's loss takes its place.
+    bare : bool
+        Whether that loss takes nothing from it but its `reduction`.
 
     Raises
     ------
@@ -39,6 +41,8 @@ def check_criterion(criterion, own_loss=False):
             f"criterion={type(criterion).__name__} would not be used: the algorithm has a loss of its own. Use "
             "torch.nn.CrossEntropyLoss with it, or this criterion with an algorithm that takes any."
         )
+    if bare:
+        _check_bare(criterion)
     if criterion.reduction not in ("mean", "sum"):
         raise NetError(
             f"criterion__reduction must be 'mean' or 'sum', got {criterion.reduction!r}: a batch has one loss."
@@ -50,6 +54,17 @@ def check_criterion(criterion, own_loss=False):
             "to client unseen. Move it into the module, whose parameters are averaged."
         )
     return criterion
+
+
+def _check_bare(criterion):
+    """Refuse settings that a method's own loss would leave out."""
+    for name, off in {"weight": None, "label_smoothing": 0.0, "ignore_index": -100}.items():
+        value = getattr(criterion, name, off)
+        if value is not off and value != off:
+            raise NetError(
+                f"criterion__{name}={value!r} would not be used: the algorithm has a loss of its own. Leave it "
+                "out, or use an algorithm that takes any criterion."
+            )
 
 
 def check_output(output, criterion, n_classes):

@@ -67,7 +67,7 @@ def default_net(n_features, n_classes):
     )
 
 
-def build_net(estimator, X, y, n_classes, seed, prepare=None, own_loss=False):
+def build_net(estimator, X, y, n_classes, seed, prepare=None, own_loss=False, bare=False):
     """An initialised copy of the caller's net; the caller's own stays as it is.
 
     Parameters
@@ -84,6 +84,8 @@ def build_net(estimator, X, y, n_classes, seed, prepare=None, own_loss=False):
         Gives the module that is trained, for methods with a head of their own.
     own_loss : bool
         Whether the method's loss takes the place of the criterion, which must then be a plain one.
+    bare : bool
+        Whether it takes nothing else from the criterion either.
 
     Raises
     ------
@@ -109,7 +111,7 @@ def build_net(estimator, X, y, n_classes, seed, prepare=None, own_loss=False):
         net.verbose = verbose
         if prepare is not None:
             _prepare(net, prepare, n_classes)
-    check_criterion(net.criterion_, own_loss)
+    check_criterion(net.criterion_, own_loss, bare)
     net.classes_inferred_ = torch.arange(n_classes).numpy()
     return net
 

@@ -9,6 +9,7 @@ from torch import nn
 
 from fedrela_sk import FedReLaRelabeler
 from fedrela_sk.algorithms import FedAvg, FedLC, Local
+from fedrela_sk.exceptions import NetError
 from tests.algorithms.helpers import GROUPS, TwoLayers, X, fedavg_weight, fit, three_classes, weight
 
 Z = [[2.0, 1.0, 0.0]] * 3
@@ -142,3 +143,9 @@ def test_a_strength_out_of_range(tau):
 def test_unknown_choices(bad):
     with pytest.raises(ValueError, match=f"{next(iter(bad))} must be one of '"):
         fit(FedLC(**bad))
+
+
+@pytest.mark.parametrize("name", ["fedlc", "ratio_loss", "balancefl", "fedgrab"])
+def test_what_a_loss_of_its_own_would_leave_out_of_the_criterion_is_refused(name):
+    with pytest.raises(NetError, match=r"criterion__label_smoothing=0\.1 would not be used"):
+        fit(name, TwoLayers, three_classes(), net={"criterion__label_smoothing": 0.1})

@@ -60,6 +60,28 @@ def test_a_criterion_that_does_not_reduce_is_refused():
         check_criterion(nn.CrossEntropyLoss(reduction="none"))
 
 
+@pytest.mark.parametrize(
+    ("criterion", "name"),
+    [
+        (nn.CrossEntropyLoss(weight=torch.ones(3)), "weight"),
+        (nn.CrossEntropyLoss(label_smoothing=0.1), "label_smoothing"),
+        (nn.CrossEntropyLoss(ignore_index=0), "ignore_index"),
+        (nn.NLLLoss(weight=torch.ones(3)), "weight"),
+    ],
+)
+def test_settings_that_a_loss_of_its_own_would_leave_out_are_refused(criterion, name):
+    assert check_criterion(criterion, own_loss=True) is criterion
+    with pytest.raises(
+        NetError, match=f"criterion__{name}=.* would not be used: the algorithm has a loss of its own"
+    ):
+        check_criterion(criterion, own_loss=True, bare=True)
+
+
+def test_a_criterion_without_settings_goes_with_any_loss():
+    for criterion in (nn.CrossEntropyLoss(reduction="sum"), nn.NLLLoss()):
+        assert check_criterion(criterion, own_loss=True, bare=True) is criterion
+
+
 def test_a_criterion_that_learns_is_refused():
     with pytest.raises(NetError, match=r"Learned has the trainable parameter 'temperature'.*into the module"):
         check_criterion(Learned(trained=True))
