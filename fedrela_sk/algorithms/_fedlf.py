@@ -9,6 +9,8 @@ from fedrela_sk.algorithms._heads import features_of, marked, path
 
 # of the authors' code: features of classes without rows, the largest gap, the floor of a variance
 _ABSENT_CENTRE, _LARGEST_GAP, _LEAST_VARIANCE = 1e-8, 100.0, 1e-8
+# squared distances that are rounding: the only row of a class lies on its centre, in every engine
+_ON_CENTRE = 1e-12
 
 
 class FedLF(Algorithm):
@@ -92,9 +94,9 @@ def class_means(h, y, weights, n_classes):
 
 
 def distances_to(h, centres):
-    """Distance of every row to every centre, shape (n_rows, n_centres); the gradient is 0 where it is 0."""
+    """Distance of every row to every centre, shape (n_rows, n_centres); below 1e-6 it is 0 without gradient."""
     squared = ((h[:, None] - centres) ** 2).sum(2)
-    apart = squared > 0
+    apart = squared > _ON_CENTRE
     return torch.where(apart, torch.where(apart, squared, 1.0).sqrt(), 0.0)
 
 
