@@ -24,7 +24,7 @@ class RatioLoss(Algorithm):
     much. The weights of a round are used in the next; round 0 is plain CE. The loss is divided by the number of
     rows, not by their weights, so a large a is a larger step. Whatever `client_weight` says is not used. This is
     the official code's ratio of sums; the paper's formula is said to be a mean of ratios. Its monitor of a
-    round's classes, which does not enter the loss, is `class_composition`.
+    round's classes does not enter the loss; it is a function, `class_composition` in `_class_changes.py`.
 
     Parameters
     ----------
