@@ -23,7 +23,9 @@ def check_at_least(name, value, low, high=math.inf, *, above=False, below=False)
         With the name and what was got.
     """
     number = isinstance(value, Real) and not isinstance(value, bool)
-    inside = number and low <= value <= high and not (above and value == low) and not (below and value == high)
+    inside = (
+        number and low <= value <= high and not (above and value == low) and not (below and value == high)
+    )
     if inside and math.isfinite(value):
         return
     relation = f"> {low}" if above else f">= {low}"
