@@ -6,6 +6,7 @@ from torch.nn import functional as F
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
 from fedrela_sk.algorithms._heads import linear_head_of
+from fedrela_sk.exceptions import NetError
 from fedrela_sk.losses import LogitAdjustedLoss
 from fedrela_sk.nets import ETFHead, swap_head
 
@@ -72,7 +73,13 @@ class FedETF(Algorithm):
     def prepare(self, module, n_classes):
         name, old = linear_head_of(module, n_classes, self.head)
         projection, dtype = self.form == "official", old.weight.dtype
-        return swap_head(module, name, ETFHead(old.in_features, n_classes, projection, dtype))
+        module = swap_head(module, name, ETFHead(old.in_features, n_classes, projection, dtype))
+        if not any(p.requires_grad for p in module.parameters()):
+            raise NetError(
+                'form="dot_regression" leaves nothing to learn in a net that is its head. Add a hidden layer, or use '
+                'form="official".'
+            )
+        return module
 
     def loss(self, model, batch, local):
         if self.form == "dot_regression":

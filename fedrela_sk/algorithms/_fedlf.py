@@ -7,8 +7,10 @@ from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
 from fedrela_sk.algorithms._heads import features_of, marked, path
 
-# of the authors' code: features of classes without rows, the largest gap, the floor of a variance
+# of the authors' code: features of classes without rows, the largest gap, what is added to a variance
 _ABSENT_CENTRE, _LARGEST_GAP, _LEAST_VARIANCE = 1e-8, 100.0, 1e-8
+# added to squared distances: at a client of one row the feature is its own centre, and rounding would point anywhere
+_LEAST_SQUARE = 1e-8
 # squared distances that are rounding: the only row of a class lies on its centre, in every engine
 _ON_CENTRE = 1e-12
 
@@ -27,10 +29,10 @@ class FedLF(Algorithm):
 
     The server averages; predictions use the classifier with its biases, which nothing trains.
 
-    As in the authors' code; the paper's own text was not available to us. The code takes the centres from augmented
-    images in training mode, ours come from one pass in evaluation mode. At a feature on its centre the distance
-    has gradient 0. Row weights count as repetition in the first two losses; in the third, rows without weight are
-    left out and all others count once.
+    As in the authors' code; the paper's own text was not available to us. The code takes the centres from
+    augmented images in training mode, ours come from one pass in evaluation mode. 1e-8 is added under the
+    root of the distance, whose gradient at the centre itself is then 0. Row weights count as repetition in
+    the first two losses; in the third, rows without weight are left out and all others count once.
 
     Parameters
     ----------
@@ -94,10 +96,8 @@ def class_means(h, y, weights, n_classes):
 
 
 def distances_to(h, centres):
-    """Distance of every row to every centre, shape (n_rows, n_centres); below 1e-6 it is 0 without gradient."""
-    squared = ((h[:, None] - centres) ** 2).sum(2)
-    apart = squared > _ON_CENTRE
-    return torch.where(apart, torch.where(apart, squared, 1.0).sqrt(), 0.0)
+    """Distance of every row to every centre, shape (n_rows, n_centres): sqrt(||h - mu||^2 + 1e-8)."""
+    return torch.sqrt(((h[:, None] - centres) ** 2).sum(2) + _LEAST_SQUARE)
 
 
 def correlation(h, real):

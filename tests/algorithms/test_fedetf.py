@@ -92,11 +92,20 @@ def test_the_seed_makes_the_vectors_and_nobody_sends_them():
 # --- dot regression -----------------------------------------------------------------------------------------
 
 
+class WithBody(nn.Sequential):
+    """A body that changes nothing but could learn, and a head."""
+
+    def __init__(self, n_features, n_classes):
+        body = nn.LayerNorm(1, dtype=torch.float64)
+        body.forward = lambda x: x
+        super().__init__(body, nn.utils.skip_init(nn.Linear, n_features, n_classes, dtype=torch.float64))
+
+
 def dot_loss(h, y, share=None, n_classes=3):
-    """(loss, class vectors) of a net that is its head."""
+    """(loss, class vectors) of a net whose body changes nothing."""
     algorithm = FedETF("dot_regression")
-    model = model_of(nn.Linear(len(h[0]), n_classes, dtype=torch.float64), algorithm, n_classes)
-    vectors = model.module.vectors
+    model = model_of(WithBody(len(h[0]), n_classes), algorithm, n_classes)
+    vectors = model.module[1].vectors
     h = torch.as_tensor(h, dtype=torch.float64)
     batch = batch_of(h, y)
     if share is not None:
@@ -107,7 +116,7 @@ def dot_loss(h, y, share=None, n_classes=3):
 def at_angle(cosine, y, seed=0):
     """Features of length 3 whose cosine to their own class vector is given; the vectors come from `seed`."""
     torch.manual_seed(seed)
-    vectors = FedETF("dot_regression").prepare(nn.Linear(4, 3, dtype=torch.float64), 3).vectors.numpy()
+    vectors = FedETF("dot_regression").prepare(WithBody(4, 3), 3)[1].vectors.numpy()
     across = np.linalg.svd(vectors)[2][-1]  # at a right angle to all of them
     return 3 * (cosine * vectors[y] + math.sqrt(1 - cosine**2) * across)
 

@@ -1,0 +1,124 @@
+"""What all methods with heads of their own have in common."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedrela_sk.algorithms import CReFF, FedETF, FedLF, FedLoGe, FedNPC, FedROD, FedYoYo
+from fedrela_sk.exceptions import NetError
+from fedrela_sk.nets import find_head
+from tests.algorithms.heads import Probabilities, TwoHeads, WithBatchNorm, run
+from tests.algorithms.helpers import TwoLayers, three_classes
+
+ROWS = {
+    "fedrod": FedROD(),
+    "fedetf": FedETF(),
+    "dot_regression": FedETF("dot_regression"),
+    "fedloge": FedLoGe(n_steps=5),
+    "creff": CReFF(n_features=5, match_steps=3, retrain_epochs=2),
+    "fedyoyo": FedYoYo(),
+    "fedlf": FedLF(),
+    "fednpc": FedNPC(n_rows=50),
+}
+EVERY = pytest.mark.parametrize("algorithm", list(ROWS.values()), ids=list(ROWS))
+OWN_MODELS = pytest.mark.parametrize(
+    "algorithm", [ROWS["fedrod"], ROWS["fedloge"]], ids=["fedrod", "fedloge"]
+)
+
+
+@EVERY
+def test_a_head_is_found_by_its_name(algorithm):
+    named = type(algorithm)(**(algorithm.get_params() | {"head": "first"}))
+    module = named.prepare(TwoHeads(), 3)
+    assert find_head(module, 3) == "first"
+    assert type(module.second) is nn.Linear
+    assert find_head(algorithm.prepare(TwoHeads(), 3), 3) == "second"
+    x = three_classes()[0]
+    np.testing.assert_allclose(run(named, module=TwoHeads, n_rounds=1).predict_proba(x).sum(1), 1, atol=1e-12)
+
+
+@EVERY
+def test_a_net_without_a_head_that_fits(algorithm):
+    with pytest.raises(NetError, match="no linear layer with n_classes=3"):
+        run(algorithm, module=lambda: nn.Conv1d(1, 3, 3, dtype=torch.float64))
+
+
+@EVERY
+def test_a_net_that_returns_probabilities_trains_to_the_same_model(algorithm):
+    x = three_classes()[0]
+    logits = run(algorithm).predict_proba(x)
+    probabilities = run(algorithm, module=Probabilities, net={"criterion": nn.NLLLoss}).predict_proba(x)
+    np.testing.assert_allclose(probabilities, logits, atol=1e-9)
+
+
+@EVERY
+def test_clients_of_one_row_and_of_one_class_under_batch_norm(algorithm):
+    x, y, _ = three_classes()
+    groups = np.repeat([0, 1, 2, 3], [1, 9, 40, 40])
+    y[groups == 1] = 0
+    fed = run(algorithm, module=WithBatchNorm, data=(x, y, groups), participation=1.0)
+    Q = fed.predict_proba(x, groups=groups)
+    np.testing.assert_allclose(Q.sum(1), 1, atol=1e-12)
+    assert np.isfinite(Q).all()
+    state = fed.net_.module_.state_dict()
+    assert state["1.num_batches_tracked"] > 0
+    assert (state["1.running_var"] != 1).all()
+
+
+@OWN_MODELS
+def test_engines_agree_on_personal_models(algorithm):
+    x, _, groups = data = three_classes(n_clients=4)
+    loop, stacked = (
+        run(algorithm, engine, data=data).predict_proba(x, groups=groups) for engine in ("loop", "stacked")
+    )
+    np.testing.assert_allclose(loop, stacked, atol=1e-10)
+
+
+@OWN_MODELS
+def test_a_personal_head_costs_no_traffic(algorithm):
+    # 3 x 4 + 4 of the body and 4 x 3 + 3 of one head, in float64; 8 bytes of the weight
+    fed = run(algorithm, n_rounds=2)
+    assert fed.history_.column("bytes_up").tolist() == [3 * (31 * 8 + 8)] * 2
+    assert fed.history_.column("bytes_down").tolist() == [3 * 31 * 8] * 2
+
+
+@pytest.mark.parametrize("name", ["dot_regression", "fedlf", "fednpc"])
+def test_traffic_without_extras(name):
+    n = 16 if name == "dot_regression" else 31  # a body whose head has nothing to send
+    fed = run(ROWS[name], n_rounds=1)
+    assert fed.history_.column("bytes_up").tolist() == [3 * (n * 8 + 8)]
+    assert fed.history_.column("bytes_down").tolist() == [3 * n * 8]
+
+
+class OneLine(nn.Linear):
+    """A net that is its head."""
+
+    def __init__(self):
+        super().__init__(3, 3, dtype=torch.float64)
+
+
+class Pair(TwoLayers):
+    """Two classes."""
+
+    def __init__(self):
+        super().__init__(n_classes=2)
+
+
+@EVERY
+def test_a_net_of_one_layer_is_its_own_head(algorithm):
+    if algorithm is ROWS["dot_regression"]:
+        with pytest.raises(
+            NetError, match=r"leaves nothing to learn in a net that is its head. Add a hidden"
+        ):
+            algorithm.prepare(OneLine(), 3)
+        return
+    assert find_head(algorithm.prepare(OneLine(), 3), 3) == ""
+    assert np.isfinite(run(algorithm, module=OneLine).predict_proba(three_classes()[0])).all()
+
+
+@EVERY
+def test_two_classes(algorithm):
+    x, y, groups = three_classes(n_clients=4)
+    Q = run(algorithm, module=Pair, data=(x, np.minimum(y, 1), groups)).predict_proba(x)
+    np.testing.assert_allclose(Q.sum(1), 1, atol=1e-12)
