@@ -21,6 +21,9 @@ def test_an_open_end():
     assert check_at_least("mu", 1e-9, 0, above=True) is None
     with pytest.raises(ValueError, match=r"mu must be a finite number > 0, got 0\."):
         check_at_least("mu", 0, 0, above=True)
+    assert check_at_least("beta", 0.999, 0, 1, below=True) is None
+    with pytest.raises(ValueError, match=r"beta must be a finite number >= 0 and < 1, got 1\."):
+        check_at_least("beta", 1, 0, 1, below=True)
 
 
 @pytest.mark.parametrize("value", ["two", None, ["one"]])
