@@ -11,8 +11,6 @@ from fedrela_sk.algorithms._heads import features_of, marked, path
 _ABSENT_CENTRE, _LARGEST_GAP, _LEAST_VARIANCE = 1e-8, 100.0, 1e-8
 # added to squared distances: at a client of one row the feature is its own centre, and rounding would point anywhere
 _LEAST_SQUARE = 1e-8
-# squared distances that are rounding: the only row of a class lies on its centre, in every engine
-_ON_CENTRE = 1e-12
 
 
 class FedLF(Algorithm):
