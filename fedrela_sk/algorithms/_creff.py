@@ -1,4 +1,4 @@
-"""CReFF (Shang et al. 2022): the server re-trains the classifier on features that it made up from gradients."""
+"""CReFF (Shang et al. 2022): the server re-trains the classifier on features made from gradients."""
 
 import torch
 from torch.nn import functional as F
@@ -17,9 +17,10 @@ class CReFF(Algorithm):
     """FedAvg whose predictions use a classifier V, trained on the server on `n_features` features per class.
 
     Before it trains, each chosen client reports for each of its classes c the gradient G_c of the mean
-    cross-entropy with respect to V: up to `n_rows` rows of the class, drawn anew `n_repeats` times and averaged,
-    their features from the received backbone in evaluation mode. The server takes the plain mean over clients that
-    have the class. After the round it moves the features F_c, which it keeps, by gradient descent on
+    cross-entropy with respect to V: up to `n_rows` rows of the class, drawn anew `n_repeats` times and
+    averaged, their features from the received backbone in evaluation mode. The server takes the plain mean
+    over clients that have the class. After the round it moves the features F_c, which it keeps, by gradient
+    descent on
 
         sum over reported c of  sum_j (1 - cos(g_cj, G_cj)) + (1 - cos of the parts of the biases),
 
@@ -27,10 +28,11 @@ class CReFF(Algorithm):
     cross-entropy is the next V. Clients always start from FedAvg's model with its own classifier; V serves
     gradients and predictions alone.
 
-    As in the authors' code; the paper's own text was not available to us. The code transforms the images of the
-    reported rows ("differentiable siamese augmentation"), which tables have no counterpart of: it is left out. A
-    report tells the server which classes a client has. With C classes and d features it costs C (d + 1) numbers
-    for each class that the client has, and V as many numbers once on the way down.
+    As in the authors' code; the paper's own text was not available to us. The code transforms the images of
+    the reported rows ("differentiable siamese augmentation"), which tables have no counterpart of: it is left
+    out. A report tells the server which classes a client has. With C classes and d features it costs
+    C (d + 1) numbers for each class that the client has, and V as many numbers once on the way down. On the
+    server a round takes retrain_epochs x C x n_features / retrain_batch small steps, 0.3 s for 10 classes.
 
     Parameters
     ----------
@@ -51,8 +53,8 @@ class CReFF(Algorithm):
 
     References
     ----------
-    Shang, Lu, Huang, Wang, "Federated Learning on Heterogeneous and Long-Tailed Data via Classifier Re-Training with
-    Federated Features", IJCAI 2022, arXiv 2204.13399.
+    Shang, Lu, Huang, Wang, "Federated Learning on Heterogeneous and Long-Tailed Data via Classifier
+    Re-Training with Federated Features", IJCAI 2022, arXiv 2204.13399.
     """
 
     neutral_reason = "a classifier of the server predicts"
@@ -157,16 +159,16 @@ class CReFF(Algorithm):
         n_classes, per_class, width = features.shape
         h = _with_ones(features.flatten(0, 1), n_columns)
         targets = torch.eye(n_classes).to(h).repeat_interleave(per_class, 0)
-        V = ((2 * torch.rand(n_classes, n_columns) - 1) / width**0.5).to(h)
+        U = ((2 * torch.rand(n_classes, n_columns) - 1) / width**0.5).to(h).T.contiguous()
         for _ in range(self.retrain_epochs):
             order = torch.randperm(len(h)).to(h.device)
             batches = zip(
                 h[order].split(self.retrain_batch), targets[order].split(self.retrain_batch), strict=True
             )
             for x, y in batches:
-                residual = torch.softmax(x @ V.T, 1).sub_(y)
-                V.addmm_(residual.T, x, alpha=-self.retrain_lr / len(x))
-        return V
+                residual = torch.softmax(x @ U, 1).sub_(y)
+                U.addmm_(x.T, residual, alpha=-self.retrain_lr / len(x))
+        return U.T.contiguous()
 
     def predict_params(self, params, server_state, model):
         V, weight = server_state["classifier"], path(model.head, "weight")
@@ -178,7 +180,7 @@ class CReFF(Algorithm):
 
 
 def matching_loss(features, classifier, gradients, reported):
-    """Sum over reported classes and rows of one minus the cosine between the features' gradient and the reported.
+    """Sum over reported classes and rows of one minus the cosine of the features' and the reported gradient.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from fedrela_sk.nets import ETFHead, swap_head
 
 
 class FedETF(Algorithm):
-    """The head is a simplex of fixed class vectors m_c, the same at every client; the server averages the rest.
+    """The head is a simplex of fixed class vectors m_c, the same at all clients; the server averages the rest.
 
     "official", as in the authors' code: a linear layer A takes the features h to R^C, u = A h / ||A h||,
     logits are ``s u^T m_c`` with a learned scale s (1 at first), the loss is the balanced softmax over the

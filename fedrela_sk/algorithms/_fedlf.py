@@ -9,7 +9,7 @@ from fedrela_sk.algorithms._heads import features_of, marked, path
 
 # of the authors' code: features of classes without rows, the largest gap, what is added to a variance
 _ABSENT_CENTRE, _LARGEST_GAP, _LEAST_VARIANCE = 1e-8, 100.0, 1e-8
-# added to squared distances: at a client of one row the feature is its own centre, and rounding would point anywhere
+# added to squared distances: the one row of a client is its own centre, where rounding would point anywhere
 _LEAST_SQUARE = 1e-8
 
 
@@ -20,8 +20,8 @@ class FedLF(Algorithm):
        scores of locally rare classes must grow to count.
     2. `centre_weight` times the cross-entropy of ``-(||h - mu_c|| + [c = y] min(gap, 100))``, mu_c the class
        means of the features under the received model, fixed for the round (entries of 1e-8 for classes
-       without rows), gap the largest distance between two of them: a row must come nearer to its own centre by
-       a margin.
+       without rows), gap the largest distance between two of them: a row must come nearer to its own centre
+       by a margin.
     3. `decorrelation_weight` times the mean squared off-diagonal entry of Z^T Z, divided by the rows of the
        batch, Z the features standardised over the batch; 0 for a batch of one row.
 
@@ -45,8 +45,8 @@ class FedLF(Algorithm):
 
     References
     ----------
-    "FedLF: Adaptive Logit Adjustment and Feature Optimization in Federated Long-Tailed Learning", ACML 2024,
-    arXiv 2409.12105; code: github.com/18sym/FedLF.
+    Lu, Li, Jiang, "FedLF: Adaptive Logit Adjustment and Feature Optimization in Federated Long-Tailed
+    Learning", ACML 2024, arXiv 2409.12105; code: github.com/18sym/FedLF.
     """
 
     own_loss = True
@@ -87,7 +87,7 @@ class FedLF(Algorithm):
 
 
 def class_means(h, y, weights, n_classes):
-    """Weighted mean features of every class, shape (n_classes, n_features); 1e-8 for classes without weight."""
+    """Weighted mean features of every class, (n_classes, n_features); 1e-8 for classes without weight."""
     mass = torch.zeros(n_classes).to(h).index_add_(0, y, weights)[:, None]
     sums = torch.zeros(n_classes, h.shape[1]).to(h).index_add_(0, y, h * weights[:, None])
     return torch.where(mass > 0, sums / torch.where(mass > 0, mass, 1.0), _ABSENT_CENTRE)

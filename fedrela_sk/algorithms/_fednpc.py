@@ -11,16 +11,18 @@ from fedrela_sk.algorithms._heads import marked, path
 class FedNPC(Algorithm):
     """FedAvg whose predictions use a classifier with some of its bias towards common classes unlearned.
 
-    The averaged classifier takes `n_steps` steps of SGD on the cross-entropy of `n_rows` fresh rows of standard
-    normal noise in the place of features, labelled uniformly at random; no other parameter changes. Training
-    goes on from the averaged model as it was: the calibration serves predictions alone, and those that relabel.
+    The averaged classifier takes `n_steps` steps of SGD on the cross-entropy of `n_rows` fresh rows of
+    standard normal noise in the place of features, labelled uniformly at random; no other parameter changes.
+    Training goes on from the averaged model as it was: the calibration serves predictions alone, and those
+    that relabel.
 
     As in the authors' code, which runs it once, after training; the paper's own text was not available to us.
     The code goes up to 27 steps (49 on CIFAR-100) and keeps the step with the best accuracy on the test set.
-    Here the number of steps is a parameter, to be chosen by cross-validation. Mind that noise has no classes: it
-    shrinks small logits like a heavy ball on a quadratic of curvature 1 / C, which swings through zero. With the
-    default `lr` and `momentum` their signs have turned at step 8 for 2 classes, 10 for 3, 14 for 5, 24 for 10.
-    The default of 5 steps is ours, safe for any number of classes; large logits shrink more slowly.
+    Here the number of steps is a parameter, to be chosen by cross-validation. Mind that noise has no classes:
+    it shrinks small logits like a heavy ball on a quadratic of curvature 1 / C, which swings through zero.
+    With the default `lr` and `momentum` their signs have turned at step 8 for 2 classes, 10 for 3, 14 for 5,
+    24 for 10. The default of 5 steps is ours, safe for any number of classes; large logits shrink more
+    slowly.
 
     Parameters
     ----------
@@ -35,7 +37,8 @@ class FedNPC(Algorithm):
 
     References
     ----------
-    FedNPC, CVPR Findings 2026; code: github.com/JintongGao/FedNPC.
+    Gao, Zhao, Yang, Guo, "FedNPC: Stochastic Noise-driven Post-hoc Classifier Calibration Method for
+    Federated Long-tailed Learning", CVPR Findings 2026; code: github.com/JintongGao/FedNPC.
     """
 
     neutral = {"n_steps": 0}

@@ -1,4 +1,4 @@
-"""FedROD (Chen and Chao 2022): a generic head that all share beside a personal one that stays at the client."""
+"""FedROD (Chen and Chao 2022): a generic head for all, a personal one that stays at the client."""
 
 from torch.nn import functional as F
 
@@ -21,10 +21,10 @@ class FedROD(Algorithm):
 
     Both losses are one backward pass through one optimiser, which gives the same steps as two with the same
     settings. The paper's own text was not available to us: the formulas are those on which public
-    re-implementations agree (the repository of FedETF, PFLlib), with gamma = 1. FL-bench trains the personal head
-    without the generic logits and lets it move the backbone, which is another method. P_k starts from zero
-    here, so that a client's first personal prediction is the generic one. The variant that produces P_k with a
-    hypernetwork is not included.
+    re-implementations agree (the repository of FedETF, PFLlib), with gamma = 1. FL-bench trains the personal
+    head without the generic logits and lets it move the backbone, which is another method. P_k starts from
+    zero here, so that a client's first personal prediction is the generic one. The variant that produces P_k
+    with a hypernetwork is not included.
 
     Parameters
     ----------
@@ -32,7 +32,8 @@ class FedROD(Algorithm):
         Exponent of the counts; 0 is the plain cross-entropy.
     absent : {"mask", "one"}, default="mask"
         A class without rows at a client: "mask", as the formula and PFLlib have it, leaves the softmax, so
-        that its row of G gets exactly no gradient there; "one" counts as one row, as in the repository of FedETF.
+        that its row of G gets exactly no gradient there; "one" counts as one row, as in the repository of
+        FedETF.
     counts : {"original", "relabeled"}, default="original"
         Whether n_k counts the labels that came with the data or the current ones.
     head : str or None, default=None

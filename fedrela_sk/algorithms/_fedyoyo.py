@@ -1,4 +1,4 @@
-"""FedYoYo (2025): a prior from features instead of counts, and strong views that learn from weak ones."""
+"""FedYoYo (Yan et al. 2025): a prior from features, and strong views that learn from weak ones."""
 
 import torch
 from torch.nn import functional as F
@@ -62,8 +62,8 @@ class FedYoYo(Algorithm):
 
     References
     ----------
-    "You Are Your Own Best Teacher: Achieving Centralized-level Performance in Federated Learning under
-    Heterogeneous and Long-tailed Data", ICCV 2025, arXiv 2503.06916.
+    Yan, Li, Wu, Pang, Lu, Yan, Wang, "You Are Your Own Best Teacher: Achieving Centralized-level Performance
+    in Federated Learning under Heterogeneous and Long-tailed Data", ICCV 2025, arXiv 2503.06916.
     """
 
     own_loss = True
@@ -181,7 +181,7 @@ class FedYoYo(Algorithm):
         return x + self.noise * local.start["spread"] * draws
 
     def _distilled(self, weak, strong, batch, local):
-        """KL from weak to strong views over the rows whose weak view is right, warmed up; 0 if there are none."""
+        """KL from weak to strong views over rows whose weak view is right, warmed up; 0 if there are none."""
         factor = self.strength * min((local.round + 1) / self.warmup, 1.0)
         T = self.temperature
         divergence = F.kl_div(
@@ -201,7 +201,8 @@ def effective_numbers(h, y, n_classes, batch_size):
     """How many rows of each class count, summed over batches.
 
     Features less their class mean; b rows of a class in a batch with mean cosine r (every ordered pair, a row
-    with itself included) count as 1 / max(r, 1e-6), and as 1 if b = 1. Orthogonal rows count as b, equal ones as 1.
+    with itself included) count as 1 / max(r, 1e-6), and as 1 if b = 1. Orthogonal rows count as b, equal ones
+    as 1.
 
     Parameters
     ----------

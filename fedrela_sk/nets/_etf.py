@@ -12,8 +12,8 @@ from fedrela_sk.exceptions import NetError
 def simplex_etf(n_features, n_classes, generator=None):
     """One unit vector per class, every two at the same and largest possible angle (a simplex frame).
 
-    With U of orthonormal columns and Z an orthonormal basis of the vectors that sum to 0, the classes are the rows
-    of ``sqrt(C / (C - 1)) Z U^T``: their inner products are -1 / (C - 1), their sum is 0.
+    With U of orthonormal columns and Z an orthonormal basis of the vectors that sum to 0, the classes are the
+    rows of ``sqrt(C / (C - 1)) Z U^T``: their inner products are -1 / (C - 1), their sum is 0.
 
     Parameters
     ----------
@@ -46,16 +46,16 @@ def simplex_etf(n_features, n_classes, generator=None):
 class ETFHead(nn.Module):
     """Cosines with fixed class vectors of a simplex, perhaps of projected features and times a scale.
 
-    The class vectors are no part of the module's state: they are neither trained, nor sent, nor saved with it.
-    The same stream of draws makes the same vectors.
+    The class vectors are no part of the module's state: they are neither trained, nor sent, nor saved with
+    it. The same stream of draws makes the same vectors.
 
     Parameters
     ----------
     in_features, out_features : int
         Features and classes.
     projection : bool, default=True
-        Whether a linear layer maps features to `out_features` numbers first, where any number of features will
-        do, and a learned scale, 1 at first, multiplies the cosines. False: the features' own cosines.
+        Whether a linear layer maps features to `out_features` numbers first, where any number of features
+        will do, and a learned scale, 1 at first, multiplies the cosines. False: the features' own cosines.
     dtype : torch.dtype, default=None
         None is torch's default.
 

@@ -1,4 +1,4 @@
-"""A fixed classifier that looks at few features: a simplex with most entries zero, bent back towards equal angles."""
+"""A fixed classifier that looks at few features: a simplex with most entries zero, bent back to equal angles."""
 
 from functools import lru_cache
 
