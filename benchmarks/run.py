@@ -3,7 +3,7 @@
 import argparse
 import importlib
 
-SUITES = ("speed", "drift", "auto_table")
+SUITES = ("speed", "drift", "auto_table", "algorithms")
 
 
 def main(arguments=None):

@@ -29,6 +29,7 @@ class Counted(FedAvg):
     """FedAvg that leaves a line in a file for every round."""
 
     def __init__(self, log=None):
+        super().__init__()
         self.log = log
 
     def aggregate(self):
