@@ -27,6 +27,7 @@ from fedrela_sk.federation._boundary import (
     to_tensor,
 )
 from fedrela_sk.federation._conductor import Conductor
+from fedrela_sk.federation._counting import class_count, client_sizes
 from fedrela_sk.federation._partition import make_clients
 from fedrela_sk.federation._predicting import OwnModels
 from fedrela_sk.federation._prefix import PrefixMemory, key_or_warning
@@ -491,7 +492,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _snapshot(self, conductor, state):
         """Fitted attributes after the round that just ended, on a net and books of their own."""
         state = replace(state, history=copy.deepcopy(state.history))
-        params = conductor.predicting(state)
+        params = conductor.server.predicting(state)
         return self._fitted(conductor, state, copy.deepcopy(conductor.net), params, dict(state.kept))
 
     def _fitted(self, conductor, state, net, params, kept):
@@ -500,14 +501,14 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         y_relabeled = plan.classes[state.codes]
         write_tensors(net.module_, params)
         _forget_training(net)
-        own = OwnModels.of(plan.algorithm, net, params, kept, conductor.client_sizes(state))
+        own = OwnModels.of(plan.algorithm, net, params, kept, client_sizes(plan, state))
         return {
             "classes_": plan.classes,
             "n_features_in_": self.n_features_in_,
             "net_": net if plan.algorithm.averages else None,
             "clients_": [spec.rows for spec in plan.specs],
             "client_names_": [spec.key for spec in plan.specs],
-            "class_count_": conductor.class_count(state),
+            "class_count_": class_count(plan, state),
             "relabelers_": [
                 getattr(state.relabelings.get(spec.position), "relabeler", None) for spec in plan.specs
             ],

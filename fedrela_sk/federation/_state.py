@@ -101,3 +101,8 @@ class State:
     clients: dict = field(default_factory=dict)
     relabelings: dict = field(default_factory=dict)
     best: tuple | None = None
+
+    def params_at(self, spec):
+        """The model as a client has it: the global tensors, and those that stay with it."""
+        kept = self.kept.get(spec.position)
+        return self.params | kept if kept else self.params

@@ -8,8 +8,9 @@ from sklearn.base import BaseEstimator
 from fedrela_sk._update import ClientUpdate
 from fedrela_sk.algorithms import FedAvg, LocalOnly, RoundFacts
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError, PartitionError
-from fedrela_sk.federation._conductor import server_round
+from fedrela_sk.federation._counting import class_count, client_sizes
 from fedrela_sk.federation._predicting import predict_alone
+from fedrela_sk.federation._server import server_round
 from fedrela_sk.federation._validation import Validation
 from fedrela_sk.training import posteriors
 from tests.federation.helpers import Logits, make_conductor, make_net, make_rows, make_spec
@@ -152,8 +153,8 @@ def test_a_client_whose_rows_are_all_dropped_trains_no_more():
     assert state.history[1].relabeled_clients == (0, 1, 2)
     assert [record.notes for record in state.history][1:] == [("client 0 has no row left",)] * 2
     assert state.keep.tolist() == [False] * 6 + [True] * 24
-    np.testing.assert_array_equal(conductor.client_sizes(state), [0, 9, 15])
-    np.testing.assert_array_equal(conductor.class_count(state), np.bincount(CODES[6:], minlength=3))
+    np.testing.assert_array_equal(client_sizes(conductor.plan, state), [0, 9, 15])
+    np.testing.assert_array_equal(class_count(conductor.plan, state), np.bincount(CODES[6:], minlength=3))
 
 
 def test_dropped_rows_leave_training_weights_and_counts():
@@ -167,7 +168,7 @@ def test_dropped_rows_leave_training_weights_and_counts():
     without.run_round(other, 1)
     assert torch.equal(state.params["weight"], other.params["weight"])
     assert state.history[0].n_rows == len(rows)
-    np.testing.assert_array_equal(dropping.client_sizes(state), [4, 7, 13])
+    np.testing.assert_array_equal(client_sizes(dropping.plan, state), [4, 7, 13])
 
 
 def test_a_round_without_anyone_who_has_rows_leaves_the_model():
@@ -239,7 +240,7 @@ def test_what_stays_at_a_client_is_given_back_to_it():
     assert set(first) == {0, 1, 2}
     assert torch.equal(state.params["weight"], start)
     conductor.run_round(state, 1)
-    tasks = conductor._tasks(state, conductor.present, 2)
+    tasks = conductor.tasks.make(state, conductor.present, 2)
     for task in tasks:
         assert task.params["weight"] is state.kept[task.client.position]["weight"]
         assert not torch.equal(task.params["weight"], first[task.client.position])

@@ -10,7 +10,7 @@ from skorch.callbacks import Callback
 
 from fedrela_sk import FedReLaRelabeler
 from fedrela_sk.algorithms import FedAvg, LocalOnly, RoundFacts
-from fedrela_sk.federation._conductor import server_round
+from fedrela_sk.federation._server import server_round
 from tests.federation.helpers import (
     Logits,
     WithBatchNorm,
@@ -42,7 +42,7 @@ def one_round(X, codes, chosen, **settings):
             noise = torch.rand(tensor.shape, generator=generator, dtype=torch.float64)
             tensor.add_(noise.to(tensor.dtype))
     conductor._relabel(state, chosen, ROUND)
-    tasks = conductor._tasks(state, chosen, ROUND)
+    tasks = conductor.tasks.make(state, chosen, ROUND)
     updates = list(conductor.engine.train(ROUND, tasks, state.server))
     return updates, state
 
@@ -87,7 +87,7 @@ def test_the_server_runs_with_the_data_deleted():
     updates, state = one_round(X, CODES, SPECS, net=net)
     conductor, complete = make_conductor(X, CODES, SPECS, net=net)
     data = weakref.ref(conductor.plan.data.X)
-    updates = list(conductor.engine.train(0, conductor._tasks(complete, SPECS, 0), {}))
+    updates = list(conductor.engine.train(0, conductor.tasks.make(complete, SPECS, 0), {}))
     expected, _ = server_round(FedAvg(), updates, complete.params, {}, facts)
     params = complete.params
     del conductor, complete, state

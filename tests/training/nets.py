@@ -9,7 +9,7 @@ from torch import nn
 
 from fedrela_sk._update import ClientSpec
 from fedrela_sk.algorithms import FedAvg, RoundFacts
-from fedrela_sk.federation._conductor import server_round
+from fedrela_sk.federation._server import server_round
 from fedrela_sk.training import LocalData, LocalTask, build_net, tensors_of
 
 N_FEATURES, N_CLASSES = 5, 3
