@@ -7,7 +7,7 @@ import torch
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from fedrela_sk._sklearn import _check_sample_weight
+from fedrela_sk._sklearn import _check_sample_weight, validate_data
 from fedrela_sk.exceptions import LabelError, NotFiniteError
 from fedrela_sk.training._net import floating_dtype
 
@@ -58,9 +58,8 @@ def codes_of(labels, classes, what):
     LabelError
         If a label is not among them; `what` says whose labels they are.
     """
-    position = {label: code for code, label in enumerate(classes.tolist())}
     labels = column_or_1d(labels).tolist()
-    codes = np.array([position.get(label, -1) for label in labels], dtype=np.int64)
+    codes = positions_in(classes.tolist(), labels)
     unknown = np.flatnonzero(codes < 0)
     if len(unknown):
         row = int(unknown[0])
@@ -69,6 +68,18 @@ def codes_of(labels, classes, what):
             f"{classes.tolist()} of y."
         )
     return codes
+
+
+def positions_in(known, values):
+    """Position of each of `values` among the `known` ones, -1 where it is not there, ndarray of int64."""
+    position = {value: i for i, value in enumerate(known)}
+    return np.array([position.get(value, -1) for value in values], dtype=np.int64)
+
+
+def check_new_rows(estimator, X, what="X"):
+    """Rows shaped as those that a federation was fitted on, finite numbers, as an ndarray."""
+    X = validate_data(estimator, X, reset=False, allow_nd=True, dtype="numeric", ensure_all_finite=False)
+    return check_finite(X, what=what)
 
 
 def check_finite(X, specs=(), what="X"):

@@ -1,9 +1,6 @@
 """`FederatedClassifier`: a federation simulated around a skorch net."""
 
-import copy
-import logging
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import closing
 from numbers import Integral, Real
 from os import PathLike
 
@@ -14,47 +11,23 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from fedrela_sk._random import seed_from
-from fedrela_sk._sklearn import UNUSED, HasMethods, Interval, StrOptions, _fit_context, validate_data
+from fedrela_sk._sklearn import UNUSED, HasMethods, Interval, StrOptions, _fit_context
 from fedrela_sk.algorithms import ALGORITHMS, Algorithm
-from fedrela_sk.exceptions import PartitionError
-from fedrela_sk.federation._auxiliary import auxiliary_rows
-from fedrela_sk.federation._boundary import (
-    check_finite,
-    check_row_weights,
-    codes_of,
-    encode_labels,
-    to_tensor,
-)
+from fedrela_sk.federation._boundary import check_new_rows, positions_in, to_tensor
+from fedrela_sk.federation._checking import refuse_reserved
 from fedrela_sk.federation._conductor import Conductor
-from fedrela_sk.federation._counting import class_count, client_sizes
-from fedrela_sk.federation._partition import make_clients
-from fedrela_sk.federation._predicting import OwnModels
-from fedrela_sk.federation._prefix import PrefixMemory, key_or_warning
-from fedrela_sk.federation._relabeling import check_relabel_posteriors, relabeling_report
-from fedrela_sk.federation._schedule import relabel_round
-from fedrela_sk.federation._state import Plan
-from fedrela_sk.federation._validation import Validation, hold_out_all
-from fedrela_sk.federation._weights import check_class_weight, mass
+from fedrela_sk.federation._planning import make_plan
+from fedrela_sk.federation._running import Run
 from fedrela_sk.participation import Participation
 from fedrela_sk.training import (
     ENGINES,
     Engine,
-    LocalData,
-    build_net,
     device_turn,
-    one_thread_is_enough,
     posteriors,
-    read_settings,
     start_engine,
+    threads_for,
     torch_threads,
 )
-from fedrela_sk.training._net import tensors_of, write_tensors
-
-logger = logging.getLogger("fedrela_sk")
-
-# Parameters that stand in the signature before what they do is there: their defaults alone are accepted.
-_NOT_YET = {"checkpoint": None, "warm_start": False}
 
 
 class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -79,8 +52,11 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         sets are the clients (`KFold`, `GroupKFold`, `PredefinedSplit`, `fedrela_sk.DirichletSplit`, ...).
         None: one client per group, and `fit` needs `groups`.
     algorithm : str or Algorithm, default="fedavg"
-        A key of `fedrela_sk.algorithms.ALGORITHMS` or an instance: "fedavg", or "local_only" for clients
-        that never exchange anything.
+        The method: a key of `fedrela_sk.algorithms.ALGORITHMS`, or an instance with parameters of its own,
+        ``FedProx(mu=0.1)``. "fedavg" is the plain average; others correct the drift of clients ("fedprox",
+        "scaffold", "feddyn", ...), step at the server ("fedadam", ...), change the loss or the head for
+        rare classes ("fedlc", "fedetf", "creff", ...) or give clients heads of their own ("fedrod",
+        "fedloge"); with "local_only" they never exchange anything. ``docs/algorithms.md`` lists them all.
     relabeler : object with `fit(Q, y)` and `relabel(Q, y, uniforms=...)`, or None, default=None
         Usually a `FedReLaRelabeler`; each client fits its own copy. `relabel` returns the new labels, or
         the pair (labels, boolean mask of the rows that stay in training). None: plain federated training; a
@@ -295,235 +271,28 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         -------
         self : object
         """
-        self._refuse_what_is_not_there(resume)
-        if hasattr(self.relabeler, "_parameter_constraints"):
-            self.relabeler._validate_params()  # now, not after most rounds
+        refuse_reserved(checkpoint=self.checkpoint, warm_start=self.warm_start, resume=resume)
         given = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}  # for callbacks
-        X, y = validate_data(self, X, y, allow_nd=True, dtype="numeric", ensure_all_finite=False)
-        encoded = encode_labels(y)
-        seed = seed_from(self.random_state)
-        specs, notes = make_clients(self.clients, X, y, groups, seed)
-        check_finite(X, specs)
-        weights = check_row_weights(sample_weight, X)
-        check_class_weight(self.class_weight, encoded.classes)
-        algorithm = check_algorithm(self.algorithm)
-        check_local_data(self.local_data, algorithm)
-        net = build_net(
-            self.estimator,
-            X,
-            encoded.codes,
-            len(encoded.classes),
-            seed,
-            algorithm.prepare,
-            algorithm.own_loss,
-            algorithm.bare_loss,
-        )
-        X = to_tensor(X, net, specs)
-        specs, validation = self._validation_rows(specs, X, encoded, weights, X_val, y_val, net, seed)
-        if not any(mass(spec.train_rows, weights) for spec in specs):
-            raise PartitionError(
-                f"All clients are empty: validation={self.validation} set every row with a weight aside. "
-                "Use a smaller share."
+        plan, net = make_plan(self, X, y, groups, sample_weight, X_val, y_val)
+        sizes = [len(spec.train_rows) for spec in plan.specs]
+        with device_turn(net.device), torch_threads(threads_for(net, max(sizes))):
+            engine, why = start_engine(
+                self.engine,
+                net,
+                plan.data,
+                plan.algorithm,
+                len(plan.classes),
+                plan.seed,
+                np.count_nonzero(sizes),
+                self.n_jobs,
+                torch.get_num_threads(),
             )
-        plan = self._plan(algorithm, specs, X, y, encoded, weights, validation, seed, notes)
-        plan = replace(plan, auxiliary=self._auxiliary(plan, net))
-        with device_turn(net.device), torch_threads(self._n_threads(net, _most_rows(specs))):
-            for name, value in self._run(plan, net, given).items():
-                setattr(self, name, value)
+            self.engine_ = f"{engine.name} ({why})"
+            with closing(engine):
+                fitted = Run(self, Conductor(plan, net, engine), given).all_rounds()
+        for name, value in fitted.items():
+            setattr(self, name, value)
         return self
-
-    def _refuse_what_is_not_there(self, resume):
-        for name, default in (_NOT_YET | {"resume": False}).items():
-            value = resume if name == "resume" else getattr(self, name)
-            if value is not default:
-                raise ValueError(
-                    f"{name}={value!r} is not available in this version of fedrela_sk. Leave it at {default!r}."
-                )
-
-    def _validation_rows(self, specs, X, encoded, weights, X_val, y_val, net, seed):
-        """(clients without the rows that they set aside, `Validation` or None)."""
-        if (X_val is None) != (y_val is None):
-            raise ValueError("X_val and y_val belong together: pass both or neither.")
-        if X_val is not None and self.validation is not None:
-            raise ValueError(
-                f"Both validation={self.validation} and X_val, y_val were given. Use one of them: a share of each "
-                "client's rows, or rows of your own."
-            )
-        if X_val is None and self.validation is None:
-            if self.select == "best_validation":
-                raise ValueError(
-                    "select='best_validation' needs validation rows. Set validation=share or pass X_val, y_val."
-                )
-            return specs, None
-        if X_val is not None:
-            X_val = self._check_new(X_val, "X_val")
-            codes = codes_of(y_val, encoded.classes, "y_val")
-            if len(X_val) != len(codes):
-                raise ValueError(
-                    f"X_val has {len(X_val)} rows, but y_val has {len(codes)}. Pass one label per row."
-                )
-            return specs, Validation(to_tensor(X_val, net, what="X_val"), codes)
-        specs, rows, positions = hold_out_all(specs, self.validation, seed)
-        if not mass(rows, weights):
-            raise ValueError(
-                f"validation={self.validation} sets no row with a weight aside: the largest client has "
-                f"{max(len(spec.rows) for spec in specs)} rows. Use a larger share or pass X_val, y_val."
-            )
-        held_weights = None if weights is None else weights[rows]
-        return specs, Validation(X[torch.from_numpy(rows)], encoded.codes[rows], held_weights, positions)
-
-    def _auxiliary(self, plan, net):
-        """Rows that the server holds, None where the algorithm asks for none."""
-        rows = np.sort(np.concatenate([spec.train_rows for spec in plan.specs]))
-        rows = rows if plan.weights is None else rows[plan.weights[rows] > 0]
-        asked, X = plan.algorithm.auxiliary, plan.data.X
-        return auxiliary_rows(asked, X, plan.codes, rows, plan.classes, net, self._check_new)
-
-    def _plan(self, algorithm, specs, X, y, encoded, weights, validation, seed, notes):
-        return Plan(
-            specs=specs,
-            data=LocalData(
-                X,
-                None if weights is None else torch.from_numpy(weights).to(X.device, X.dtype),
-                self.local_data if hasattr(self.local_data, "mix") else None,
-            ),
-            labels=np.asarray(y),
-            codes=encoded.codes,
-            classes=encoded.classes,
-            weights=weights,
-            validation=validation,
-            algorithm=algorithm,
-            relabeler=self.relabeler,
-            first_relabel=None if self.relabeler is None else relabel_round(self.relabel_at, self.n_rounds),
-            relabel_every=self.relabel_every,
-            relabel_posteriors=check_relabel_posteriors(self.relabel_posteriors),
-            n_rounds=self.n_rounds,
-            participation=self.participation,
-            client_weight=self.client_weight,
-            class_weight=self.class_weight,
-            lr_schedule=self.lr_schedule,
-            select=self.select,
-            seed=seed,
-            notes=notes,
-            local_data=self.local_data,
-        )
-
-    @staticmethod
-    def _n_threads(net, n_rows):
-        """One torch thread where batches are tiny, else what torch is set to; `n_rows` are all rows at once."""
-        size = read_settings(net).batch_size
-        return 1 if one_thread_is_enough(net.module_, n_rows if size == -1 else size) else None
-
-    def _run(self, plan, net, given):
-        """All rounds; the fitted attributes by name. `given` is what callbacks are shown of the data."""
-        n_clients = sum(len(spec.train_rows) > 0 for spec in plan.specs)
-        engine, why = start_engine(
-            self.engine,
-            net,
-            plan.data,
-            plan.algorithm,
-            len(plan.classes),
-            plan.seed,
-            n_clients,
-            self.n_jobs,
-            torch.get_num_threads(),
-        )
-        self.engine_ = f"{engine.name} ({why})"
-        try:
-            return self._all_rounds(Conductor(plan, net, engine), given)
-        finally:
-            engine.close()
-
-    def _all_rounds(self, conductor, given):
-        plan, net = conductor.plan, conductor.net
-        state = conductor.start(tensors_of(net.module_))
-        context = self._init_callback_context(max_subtasks=plan.n_rounds, sequential_subtasks=False)
-        context.call_on_fit_task_begin(estimator=self, **given)
-        with _logging_to_stderr(self.verbose):
-            state, done = self._prefix(conductor, state, context, given)
-            self._rounds(conductor, state, range(done, plan.n_rounds), context, given)
-        fitted = self._fitted(conductor, state, net, *conductor.finish(state))
-        context.call_on_fit_task_end(estimator=self, **given, reconstruction_attributes=fitted)
-        return fitted
-
-    def _prefix(self, conductor, state, context, given):
-        """(state, rounds done) up to the relabel round, from `memory` or kept there; (state, 0) without it."""
-        first = conductor.plan.first_relabel
-        if self.memory is None or first is None:
-            return state, 0
-        key = key_or_warning(
-            self.get_params(deep=False),
-            conductor.plan,
-            conductor.net,
-            conductor.engine,
-            torch.get_num_threads(),
-        )
-        if key is None:
-            return state, 0
-        with PrefixMemory(self.memory).entry(key) as entry:
-            stored = None if entry is None else entry.read(state)
-            if stored is not None:
-                if self.verbose:
-                    logger.info("rounds 1 to %d from memory", first)
-                return stored, first
-            stopped = self._rounds(conductor, state, range(first), context, given)
-            if entry is not None and not stopped:
-                entry.write(state)
-            return state, conductor.plan.n_rounds if stopped else first
-
-    def _rounds(self, conductor, state, rounds, context, given):
-        """Run some rounds in place; whether a callback stopped the fit."""
-        for round in rounds:
-            task = context.subcontext(task_name="round", task_id=round)
-            task.call_on_fit_task_begin(estimator=self, **given)
-            conductor.run_round(state, round)
-            if self.verbose:
-                logger.info(_round_line(state.history[-1], conductor.plan.n_rounds))
-            stop = task.call_on_fit_task_end(
-                estimator=self,
-                **given,
-                reconstruction_attributes=lambda: self._snapshot(conductor, state),
-            )
-            if stop:
-                state.history.notes.append(f"A callback stopped the fit after round {round}.")
-                return True
-        return False
-
-    def _snapshot(self, conductor, state):
-        """Fitted attributes after the round that just ended, on a net and books of their own."""
-        state = replace(state, history=copy.deepcopy(state.history))
-        params = conductor.server.predicting(state)
-        return self._fitted(conductor, state, copy.deepcopy(conductor.net), params, dict(state.kept))
-
-    def _fitted(self, conductor, state, net, params, kept):
-        """Fitted attributes by name, from a model and the books of the rounds so far."""
-        plan = conductor.plan
-        y_relabeled = plan.classes[state.codes]
-        write_tensors(net.module_, params)
-        _forget_training(net)
-        own = OwnModels.of(plan.algorithm, net, params, kept, client_sizes(plan, state))
-        return {
-            "classes_": plan.classes,
-            "n_features_in_": self.n_features_in_,
-            "net_": net if plan.algorithm.averages else None,
-            "clients_": [spec.rows for spec in plan.specs],
-            "client_names_": [spec.key for spec in plan.specs],
-            "class_count_": class_count(plan, state),
-            "relabelers_": [
-                getattr(state.relabelings.get(spec.position), "relabeler", None) for spec in plan.specs
-            ],
-            "y_relabeled_": y_relabeled,
-            "relabeled_mask_": y_relabeled != plan.labels,
-            "kept_mask_": state.keep.copy(),
-            "relabel_round_": plan.first_relabel,
-            "history_": state.history,
-            "_report": relabeling_report(plan.specs, state.relabelings, plan.labels, y_relabeled),
-            "_own_models": own,
-        }
-
-    def _check_new(self, X, what="X"):
-        X = validate_data(self, X, reset=False, allow_nd=True, dtype="numeric", ensure_all_finite=False)
-        return check_finite(X, what=what)
 
     def predict_proba(self, X, groups=None):
         """Posteriors of rows.
@@ -542,9 +311,9 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Columns follow `classes_`.
         """
         check_is_fitted(self)
-        X = self._check_new(X)
+        X = check_new_rows(self, X)
         net = self.net_ if self._own_models is None else self._own_models.net
-        with torch_threads(self._n_threads(net, len(X))):
+        with torch_threads(threads_for(net, len(X))):
             if self._own_models is None:
                 return posteriors(net, to_tensor(X, net), len(self.classes_))
             positions = self._positions(groups, len(X))
@@ -554,8 +323,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Position of each row's client, -1 for unknown."""
         if groups is None:
             return np.full(n_rows, -1)
-        known = {name: position for position, name in enumerate(self.client_names_)}
-        positions = np.array([known.get(group, -1) for group in np.asarray(groups).tolist()], dtype=np.int64)
+        positions = positions_in(self.client_names_, np.asarray(groups).tolist())
         if len(positions) != n_rows:
             raise ValueError(f"groups must have one entry per row: got {len(positions)} for {n_rows} rows.")
         return positions
@@ -597,60 +365,3 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return self._report
-
-
-def check_algorithm(algorithm):
-    """The method as an object, its hyper-parameters checked."""
-    algorithm = ALGORITHMS[algorithm]() if isinstance(algorithm, str) else algorithm
-    algorithm.check()
-    return algorithm
-
-
-def check_local_data(local_data, algorithm):
-    """Refuse what is no tool for a client's rows, and mixing where the method makes its loss from features."""
-    if hasattr(local_data, "_parameter_constraints"):
-        local_data._validate_params()  # now: later, a sampler's ValueError means that a client has too few rows
-    if hasattr(local_data, "mix") and algorithm.overrides("loss"):
-        raise ValueError(
-            f"local_data={local_data!r} mixes the rows of a batch for the criterion, but {type(algorithm).__name__} "
-            "makes a loss of its own from them. Use a fit_resample tool, or another algorithm."
-        )
-
-
-def _forget_training(net):
-    """Leave nothing of the client that trained last: no gradients, no history, a fresh optimiser, evaluation mode."""
-    net.module_.zero_grad(set_to_none=True)
-    net.module_.eval()
-    net.initialize_optimizer()
-    net.initialize_history()
-
-
-def _most_rows(specs):
-    return max(len(spec.train_rows) for spec in specs)
-
-
-def _round_line(record, n_rounds):
-    parts = [f"round {record.round + 1}/{n_rounds}", f"{len(record.participants)} clients"]
-    parts.append(f"loss {record.train_loss:.4f}")
-    if record.valid_score == record.valid_score:
-        parts.append(f"validation {record.valid_score:.4f}")
-    if record.relabeled_clients:
-        parts.append(f"{record.n_relabeled} rows relabelled at {len(record.relabeled_clients)} clients")
-    parts.append(f"{record.seconds:.2f} s")
-    return ", ".join(parts)
-
-
-@contextmanager
-def _logging_to_stderr(verbose):
-    """Show the package's log lines where the caller asked for them and logging is not set up."""
-    if not verbose or logger.hasHandlers():
-        yield
-        return
-    handler, level = logging.StreamHandler(), logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)

@@ -8,6 +8,8 @@ import torch
 from sklearn.metrics import balanced_accuracy_score, log_loss
 
 from fedrela_sk._random import Purpose, numpy_stream
+from fedrela_sk.federation._boundary import codes_of, to_tensor
+from fedrela_sk.federation._weights import mass
 
 
 @dataclass(frozen=True)
@@ -76,3 +78,48 @@ def hold_out_all(specs, share, seed):
     rows = [np.setdiff1d(spec.rows, spec.train_rows, assume_unique=True) for spec in held]
     positions = np.repeat([spec.position for spec in held], [len(own) for own in rows])
     return held, np.concatenate(rows), positions
+
+
+def rows_of_the_callers(X_val, y_val, classes, net):
+    """`Validation` on rows given at `fit`.
+
+    Parameters
+    ----------
+    X_val : ndarray of shape (n_rows, ...)
+        Checked as rows to predict are.
+    y_val : array-like of shape (n_rows,)
+    classes : ndarray of shape (n_classes,)
+    net : initialised skorch net
+    """
+    codes = codes_of(y_val, classes, "y_val")
+    if len(X_val) != len(codes):
+        raise ValueError(f"X_val has {len(X_val)} rows, but y_val has {len(codes)}. Pass one label per row.")
+    return Validation(to_tensor(X_val, net, what="X_val"), codes)
+
+
+def set_aside(specs, share, X, codes, weights, seed):
+    """A share of each client's rows as `Validation`.
+
+    Parameters
+    ----------
+    specs : list of ClientSpec
+    share : float in (0, 1)
+    X : tensor of shape (n_rows, ...)
+    codes : ndarray of shape (n_rows,), int64
+    weights : ndarray of shape (n_rows,) or None
+    seed : int
+
+    Returns
+    -------
+    specs : list of ClientSpec
+        Without the rows set aside.
+    validation : Validation
+    """
+    specs, rows, positions = hold_out_all(specs, share, seed)
+    if not mass(rows, weights):
+        raise ValueError(
+            f"validation={share} sets no row with a weight aside: the largest client has "
+            f"{max(len(spec.rows) for spec in specs)} rows. Use a larger share or pass X_val, y_val."
+        )
+    held_weights = None if weights is None else weights[rows]
+    return specs, Validation(X[torch.from_numpy(rows)], codes[rows], held_weights, positions)

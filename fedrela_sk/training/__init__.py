@@ -9,7 +9,7 @@ from fedrela_sk.training._net import LocalSettings, build_net, read_settings, te
 from fedrela_sk.training._posteriors import posteriors
 from fedrela_sk.training._stacked import StackedEngine
 from fedrela_sk.training._task import LocalData, LocalTask
-from fedrela_sk.training._threads import one_thread_is_enough, torch_threads
+from fedrela_sk.training._threads import one_thread_is_enough, threads_for, torch_threads
 
 __all__ = [
     "ENGINES",
@@ -33,5 +33,6 @@ __all__ = [
     "read_settings",
     "start_engine",
     "tensors_of",
+    "threads_for",
     "torch_threads",
 ]

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from fedrela_sk.training._net import read_settings
+
 # Below this many multiply-adds a batch, waking a second thread costs more than it saves.
 _SMALL_BATCH_WORK = 20_000_000
 
@@ -25,6 +27,19 @@ def one_thread_is_enough(module, batch_size):
         return False
     weights = sum(p.numel() for p in module.parameters())
     return weights * max(batch_size, 1) < _SMALL_BATCH_WORK
+
+
+def threads_for(net, n_rows):
+    """One torch thread where batches are tiny, else None: what torch is set to.
+
+    Parameters
+    ----------
+    net : initialised skorch net
+    n_rows : int
+        Rows of a batch where the net takes all rows at once.
+    """
+    size = read_settings(net).batch_size
+    return 1 if one_thread_is_enough(net.module_, n_rows if size == -1 else size) else None
 
 
 @contextmanager

@@ -1,0 +1,54 @@
+"""Parameters of a federation that no constraint table can describe."""
+
+from fedrela_sk.algorithms import ALGORITHMS
+
+# Parameters that stand in the signature before what they do is there: their defaults alone are accepted.
+_NOT_YET = {"checkpoint": None, "warm_start": False, "resume": False}
+
+
+def refuse_reserved(**given):
+    """Refuse other values than the defaults of parameters that do nothing yet, given by name."""
+    for name, default in _NOT_YET.items():
+        if given[name] is not default:
+            raise ValueError(
+                f"{name}={given[name]!r} is not available in this version of fedrela_sk. Leave it at {default!r}."
+            )
+
+
+def check_relabeler(relabeler):
+    """Refuse bad parameters of a relabeler of ours now, not after most rounds."""
+    if hasattr(relabeler, "_parameter_constraints"):
+        relabeler._validate_params()
+
+
+def check_algorithm(algorithm):
+    """The method as an object, its hyper-parameters checked."""
+    algorithm = ALGORITHMS[algorithm]() if isinstance(algorithm, str) else algorithm
+    algorithm.check()
+    return algorithm
+
+
+def check_local_data(local_data, algorithm):
+    """Refuse what is no tool for a client's rows, and mixing where the method makes its loss from features."""
+    if hasattr(local_data, "_parameter_constraints"):
+        local_data._validate_params()  # now: later, a sampler's ValueError means that a client has too few rows
+    if hasattr(local_data, "mix") and algorithm.overrides("loss"):
+        raise ValueError(
+            f"local_data={local_data!r} mixes the rows of a batch for the criterion, but {type(algorithm).__name__} "
+            "makes a loss of its own from them. Use a fit_resample tool, or another algorithm."
+        )
+
+
+def check_validation(validation, select, X_val, y_val):
+    """Refuse rows to watch the model on that are given by halves or twice, and a choice without any."""
+    if (X_val is None) != (y_val is None):
+        raise ValueError("X_val and y_val belong together: pass both or neither.")
+    if X_val is not None and validation is not None:
+        raise ValueError(
+            f"Both validation={validation} and X_val, y_val were given. Use one of them: a share of each "
+            "client's rows, or rows of your own."
+        )
+    if X_val is None and validation is None and select == "best_validation":
+        raise ValueError(
+            "select='best_validation' needs validation rows. Set validation=share or pass X_val, y_val."
+        )

@@ -1,0 +1,129 @@
+"""Everything before round 0: the data checked, the clients made, the net built, the rows set aside."""
+
+from functools import partial
+
+import numpy as np
+import torch
+
+from fedrela_sk._random import seed_from
+from fedrela_sk._sklearn import validate_data
+from fedrela_sk.exceptions import PartitionError
+from fedrela_sk.federation._auxiliary import auxiliary_rows
+from fedrela_sk.federation._boundary import (
+    check_finite,
+    check_new_rows,
+    check_row_weights,
+    encode_labels,
+    to_tensor,
+)
+from fedrela_sk.federation._checking import (
+    check_algorithm,
+    check_local_data,
+    check_relabeler,
+    check_validation,
+)
+from fedrela_sk.federation._partition import make_clients
+from fedrela_sk.federation._relabeling import check_relabel_posteriors
+from fedrela_sk.federation._schedule import relabel_round
+from fedrela_sk.federation._state import Plan
+from fedrela_sk.federation._validation import rows_of_the_callers, set_aside
+from fedrela_sk.federation._weights import check_class_weight
+from fedrela_sk.training import LocalData, build_net
+
+# Parameters of `FederatedClassifier` that the rounds read as they are.
+_AS_GIVEN = (
+    "relabeler", "relabel_every", "n_rounds", "participation", "client_weight", "class_weight", "lr_schedule",
+    "select", "local_data",
+)  # fmt: skip
+
+
+def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val):
+    """The plan of a fit and its net.
+
+    Parameters
+    ----------
+    estimator : FederatedClassifier
+        Its parameters are read; number and names of the features are written.
+    X, y, groups, sample_weight, X_val, y_val
+        As at `FederatedClassifier.fit`.
+
+    Returns
+    -------
+    plan : Plan
+    net : initialised skorch net
+
+    Raises
+    ------
+    ValueError
+        For whatever is wrong with data or parameters; several kinds of it have names in
+        `fedrela_sk.exceptions`.
+    """
+    check_relabeler(estimator.relabeler)
+    X, y = validate_data(estimator, X, y, allow_nd=True, dtype="numeric", ensure_all_finite=False)
+    encoded = encode_labels(y)
+    codes, classes = encoded.codes, encoded.classes
+    seed = seed_from(estimator.random_state)
+    specs, notes = make_clients(estimator.clients, X, y, groups, seed)
+    check_finite(X, specs)
+    weights = check_row_weights(sample_weight, X)
+    check_class_weight(estimator.class_weight, classes)
+    algorithm = check_algorithm(estimator.algorithm)
+    check_local_data(estimator.local_data, algorithm)
+    net = build_net(
+        estimator.estimator,
+        X,
+        codes,
+        len(classes),
+        seed,
+        algorithm.prepare,
+        algorithm.own_loss,
+        algorithm.bare_loss,
+    )
+    X = to_tensor(X, net, specs)
+    check_validation(estimator.validation, estimator.select, X_val, y_val)
+    check_new = partial(check_new_rows, estimator)
+    validation = None
+    if X_val is not None:
+        validation = rows_of_the_callers(check_new(X_val, "X_val"), y_val, classes, net)
+    elif estimator.validation is not None:
+        specs, validation = set_aside(specs, estimator.validation, X, codes, weights, seed)
+    rows = _rows_in_training(specs, weights, estimator.validation)
+    plan = Plan(
+        specs=specs,
+        data=_local_data(X, weights, estimator.local_data),
+        labels=np.asarray(y),
+        codes=codes,
+        classes=classes,
+        weights=weights,
+        validation=validation,
+        algorithm=algorithm,
+        first_relabel=_first_relabel(estimator),
+        relabel_posteriors=check_relabel_posteriors(estimator.relabel_posteriors),
+        seed=seed,
+        notes=notes,
+        auxiliary=auxiliary_rows(algorithm.auxiliary, X, codes, rows, classes, net, check_new),
+        **{name: getattr(estimator, name) for name in _AS_GIVEN},
+    )
+    return plan, net
+
+
+def _rows_in_training(specs, weights, share):
+    """Rows of all clients that are not set aside and have a weight, ascending; an error if there is none."""
+    rows = np.sort(np.concatenate([spec.train_rows for spec in specs]))
+    rows = rows if weights is None else rows[weights[rows] > 0]
+    if not len(rows):
+        raise PartitionError(
+            f"All clients are empty: validation={share} set every row with a weight aside. Use a smaller share."
+        )
+    return rows
+
+
+def _local_data(X, weights, local_data):
+    weights = None if weights is None else torch.from_numpy(weights).to(X.device, X.dtype)
+    return LocalData(X, weights, local_data if hasattr(local_data, "mix") else None)
+
+
+def _first_relabel(estimator):
+    if estimator.relabeler is None:
+        return None
+    return relabel_round(estimator.relabel_at, estimator.n_rounds)

@@ -1,0 +1,82 @@
+"""All rounds of one fit: with callbacks, log lines, and the part before the relabel round from memory."""
+
+import torch
+
+from fedrela_sk.federation._fitted import fitted_attributes, snapshot
+from fedrela_sk.federation._prefix import PrefixMemory, key_or_warning
+from fedrela_sk.federation._progress import logger, logging_to_stderr, round_line
+from fedrela_sk.training import tensors_of
+
+
+class Run:
+    """Runs the rounds of one fit.
+
+    Parameters
+    ----------
+    estimator : FederatedClassifier
+        Whose callbacks, `memory` and `verbose` count.
+    conductor : Conductor
+    given : dict
+        What callbacks are shown of the data.
+    """
+
+    def __init__(self, estimator, conductor, given):
+        self.estimator = estimator
+        self.conductor = conductor
+        self.given = given
+
+    def all_rounds(self):
+        """Run them all; the fitted attributes by name."""
+        conductor, shown = self.conductor, {"estimator": self.estimator, **self.given}
+        n_rounds = conductor.plan.n_rounds
+        state = conductor.start(tensors_of(conductor.net.module_))
+        context = self.estimator._init_callback_context(max_subtasks=n_rounds, sequential_subtasks=False)
+        context.call_on_fit_task_begin(**shown)
+        with logging_to_stderr(self.estimator.verbose):
+            state, done = self._before_relabelling(state, context)
+            self._rounds(state, range(done, n_rounds), context)
+        fitted = fitted_attributes(conductor, state, conductor.net, *conductor.finish(state))
+        context.call_on_fit_task_end(**shown, reconstruction_attributes=fitted)
+        return fitted
+
+    def _before_relabelling(self, state, context):
+        """(state, rounds done) up to the relabel round, from `memory` or kept there; (state, 0) without it."""
+        key = self._key()
+        if key is None:
+            return state, 0
+        plan, first = self.conductor.plan, self.conductor.plan.first_relabel
+        with PrefixMemory(self.estimator.memory).entry(key) as entry:
+            stored = None if entry is None else entry.read(state)
+            if stored is not None:
+                if self.estimator.verbose:
+                    logger.info("rounds 1 to %d from memory", first)
+                return stored, first
+            stopped = self._rounds(state, range(first), context)
+            if entry is not None and not stopped:
+                entry.write(state)
+            return state, plan.n_rounds if stopped else first
+
+    def _key(self):
+        """Name of the state at the relabel round in `memory`, None where nothing is kept."""
+        estimator, conductor = self.estimator, self.conductor
+        if estimator.memory is None or conductor.plan.first_relabel is None:
+            return None
+        params, n_threads = estimator.get_params(deep=False), torch.get_num_threads()
+        return key_or_warning(params, conductor.plan, conductor.net, conductor.engine, n_threads)
+
+    def _rounds(self, state, rounds, context):
+        """Run some rounds in place; whether a callback stopped the fit."""
+        conductor, shown = self.conductor, {"estimator": self.estimator, **self.given}
+        for round in rounds:
+            task = context.subcontext(task_name="round", task_id=round)
+            task.call_on_fit_task_begin(**shown)
+            conductor.run_round(state, round)
+            if self.estimator.verbose:
+                logger.info(round_line(state.history[-1], conductor.plan.n_rounds))
+            stop = task.call_on_fit_task_end(
+                **shown, reconstruction_attributes=lambda: snapshot(conductor, state)
+            )
+            if stop:
+                state.history.notes.append(f"A callback stopped the fit after round {round}.")
+                return True
+        return False
