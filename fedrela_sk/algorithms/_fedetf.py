@@ -95,5 +95,6 @@ def _dot_regression(model, batch):
     cosines = (F.normalize(h, dim=1, eps=1e-12) * vectors[batch.y]).sum(1)
     own = batch.y[:, None] == torch.arange(model.n_classes, device=batch.y.device)
     mass = torch.where(own, batch.share[:, None], 0.0).sum(0)
-    lengths = mass.sum() / ((mass > 0).sum() * torch.where(mass > 0, mass, 1.0))
+    n_present = (mass > 0).sum().clamp_min(1)  # none in a batch without weight
+    lengths = mass.sum() / (n_present * torch.where(mass > 0, mass, 1.0))
     return 0.5 * batch.mean(lengths[batch.y] * (cosines - 1) ** 2)

@@ -110,9 +110,9 @@ def correlation(h, real):
     Returns
     -------
     value : scalar tensor
-        0 for a single row and for a single feature.
+        0 for a single row, for none, and for a single feature.
     """
-    d, n = h.shape[1], real.sum()
+    d, n = h.shape[1], real.sum().clamp_min(1)
     rows = real[:, None].to(h)
     centred = (h - (h * rows).sum(0) / n) * rows
     variance = (centred**2).sum(0) / (n - 1).clamp_min(1)

@@ -4,7 +4,7 @@ from torch.nn import functional as F
 
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_whole
-from fedrela_sk.algorithms._heads import is_part, like, linear, linear_head_of, path
+from fedrela_sk.algorithms._heads import in_part, like, linear, linear_head_of, names_in_part, path
 from fedrela_sk.nets import MultiHead, SparseETF, swap_head
 
 _LOCAL, _SPARSE = "local_head", "sparse_head"
@@ -62,7 +62,7 @@ class FedLoGe(Algorithm):
         self.head = head
 
     def check(self):
-        check_at_least("sparsity", self.sparsity, 0, 0.999)
+        check_at_least("sparsity", self.sparsity, 0, 1, below=True)
         check_at_least("etf_norm", self.etf_norm, 0, above=True)
         check_whole("n_steps", self.n_steps, 0)
         check_at_least("aligned_norm", self.aligned_norm, 0, above=True)
@@ -76,7 +76,8 @@ class FedLoGe(Algorithm):
         return swap_head(module, name, MultiHead(psi, **{_LOCAL: like(psi), _SPARSE: sparse}))
 
     def shared(self, names):
-        return tuple(name for name in names if not is_part(name, _LOCAL))
+        stays = names_in_part(names, _LOCAL)
+        return tuple(name for name in names if name not in stays)
 
     def loss(self, model, batch, local):
         h, _ = model.features(batch.x)
@@ -89,7 +90,7 @@ class FedLoGe(Algorithm):
         """Psi realigned; as averaged it goes where a client has its phi, for `personal_params`."""
         name = path(model.head, "main.weight")
         psi = params[name]
-        raw = {n.replace("main", _LOCAL): params[n] for n in params if is_part(n, "main")}
+        raw = {phi: params[in_part(phi, "main")] for phi in names_in_part(params, _LOCAL)}
         return params | raw | {name: self.aligned_norm * F.normalize(psi, dim=1)}
 
     def personal_params(self, params, own):
@@ -98,5 +99,5 @@ class FedLoGe(Algorithm):
             psi = params[name]
             if name.endswith(".weight"):
                 psi = psi * phi.norm(dim=1, keepdim=True)
-            merged[name.replace(_LOCAL, "main")] = psi + phi
+            merged[in_part(name, "main")] = psi + phi
         return merged

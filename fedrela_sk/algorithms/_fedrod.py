@@ -4,7 +4,7 @@ from torch.nn import functional as F
 
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
-from fedrela_sk.algorithms._heads import is_part, like, linear, linear_head_of, path
+from fedrela_sk.algorithms._heads import in_part, like, linear, linear_head_of, names_in_part, path
 from fedrela_sk.losses import LogitAdjustedLoss
 from fedrela_sk.nets import MultiHead, swap_head
 
@@ -65,7 +65,8 @@ class FedROD(Algorithm):
         return swap_head(module, name, MultiHead(generic, personal_head=like(generic, zero=True)))
 
     def shared(self, names):
-        return tuple(name for name in names if not is_part(name, _PERSONAL))
+        stays = names_in_part(names, _PERSONAL)
+        return tuple(name for name in names if name not in stays)
 
     def loss(self, model, batch, local):
         h, generic = model.features(batch.x)
@@ -75,5 +76,5 @@ class FedROD(Algorithm):
         return batch.mean(balanced + own)
 
     def personal_params(self, params, own):
-        sums = {name.replace(_PERSONAL, "main"): tensor for name, tensor in own.items()}
+        sums = {in_part(name, "main"): tensor for name, tensor in own.items()}
         return params | own | {name: params[name] + tensor for name, tensor in sums.items()}

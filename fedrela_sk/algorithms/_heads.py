@@ -50,9 +50,24 @@ def path(layer, name):
     return f"{layer}.{name}" if layer else name
 
 
-def is_part(name, part):
-    """Whether a tensor belongs to the part of a head that is called `part`."""
-    return part in name.split(".")
+def in_part(name, part):
+    """Name of the tensor that stands in another part of the same head where `name` stands in its own.
+
+    ``head.main.weight`` and "personal" give ``head.personal.weight``.
+    """
+    *layer, _, leaf = name.split(".")
+    return ".".join([*layer, part, leaf])
+
+
+def names_in_part(names, part):
+    """Names of the tensors of the part of a `MultiHead` that is called `part`, a tuple.
+
+    Layers of a net that happen to have that name are not meant: a part stands beside a "main".
+    """
+    names = tuple(names)
+    return tuple(
+        name for name in names if name.split(".")[-2:-1] == [part] and in_part(name, "main") in names
+    )
 
 
 def linear(params, layer, h):

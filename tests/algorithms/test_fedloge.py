@@ -176,7 +176,7 @@ def test_a_head_without_bias_has_heads_without():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"sparsity": 1.0}, "sparsity must be a finite number >= 0 and <= 0.999"),
+        ({"sparsity": 1.0}, "sparsity must be a finite number >= 0 and < 1"),
         ({"etf_norm": 0}, "etf_norm must be a finite number > 0"),
         ({"n_steps": 2.5}, "n_steps must be a whole number >= 0"),
         ({"aligned_norm": 0}, "aligned_norm must be a finite number > 0"),

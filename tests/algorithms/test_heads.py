@@ -1,5 +1,7 @@
 """What all methods with heads of their own have in common."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,16 @@ from torch import nn
 from fedrela_sk.algorithms import CReFF, FedETF, FedLF, FedLoGe, FedNPC, FedROD, FedYoYo
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.nets import find_head
-from tests.algorithms.heads import Probabilities, TwoHeads, WithBatchNorm, run
+from tests.algorithms.heads import (
+    Probabilities,
+    TwoHeads,
+    WithBatchNorm,
+    batch_of,
+    data_of,
+    local_of,
+    model_of,
+    run,
+)
 from tests.algorithms.helpers import TwoLayers, three_classes
 
 ROWS = {
@@ -89,6 +100,63 @@ def test_traffic_without_extras(name):
     fed = run(ROWS[name], n_rounds=1)
     assert fed.history_.column("bytes_up").tolist() == [3 * (n * 8 + 8)]
     assert fed.history_.column("bytes_down").tolist() == [3 * n * 8]
+
+
+class Named(nn.Module):
+    """Two layers whose names are given."""
+
+    def __init__(self, body, head):
+        super().__init__()
+        self.names = body, head
+        self.add_module(body, nn.Linear(3, 4, dtype=torch.float64))
+        self.add_module(head, nn.Linear(4, 3, dtype=torch.float64))
+
+    def forward(self, x):
+        body, head = (getattr(self, name) for name in self.names)
+        return head(torch.tanh(body(x)))
+
+
+@OWN_MODELS
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("main", "domain"),
+        ("domain", "main"),
+        ("local_head", "personal_head"),
+        ("personal_head", "local_head"),
+    ],
+)
+def test_layers_of_a_net_may_be_called_like_parts_of_a_head(algorithm, names):
+    x, _, groups = data = three_classes(n_clients=4)
+
+    def outcome(body, head):
+        fed = run(algorithm, module=Named, data=data, net={"module__body": body, "module__head": head})
+        return fed.predict_proba(x, groups=groups), fed.predict_proba(x), fed.history_.column("bytes_up")
+
+    for found, expected in zip(outcome(*names), outcome("body", "head"), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", [name for name, algorithm in ROWS.items() if algorithm.own_loss])
+@pytest.mark.parametrize("n_rows", [1, 5])
+def test_a_batch_without_weight_teaches_nothing(name, n_rows):
+    algorithm = ROWS[name]
+    model = model_of(TwoLayers(), algorithm)
+    x, y = torch.randn(n_rows, 3, dtype=torch.float64), torch.arange(n_rows) % 3
+    weightless = replace(batch_of(x, y), share=torch.zeros(n_rows, dtype=torch.float64))
+    local = local_of(
+        (3, 2, 1),
+        state=algorithm.init_client({}),
+        server={"effective": torch.ones(3)},
+        stream=np.random.default_rng(0),
+    )
+    local = replace(local, start=algorithm.begin(model, data_of(x, y), local))
+    loss = algorithm.loss(model, weightless, local)
+    loss = loss[0] if isinstance(loss, tuple) else loss
+    assert loss.item() == 0
+    loss.backward()
+    for tensor in model.module.parameters():
+        assert tensor.grad is None or not tensor.grad.any()
 
 
 class OneLine(nn.Linear):

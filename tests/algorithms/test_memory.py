@@ -18,7 +18,10 @@ def test_rounds_from_memory_are_the_rounds_themselves(name, tmp_path):
     )
     assert any(tmp_path.rglob("*.safetensors"))
     for fed in (first, again):
-        np.testing.assert_array_equal(fed.predict_proba(data[0]), plain.predict_proba(data[0]))
+        for groups in (None, data[2]):  # the global model, and the clients' own where there are any
+            np.testing.assert_array_equal(
+                fed.predict_proba(data[0], groups=groups), plain.predict_proba(data[0], groups=groups)
+            )
         for way in ("up", "down"):
             column = f"bytes_{way}"
             np.testing.assert_array_equal(fed.history_.column(column), plain.history_.column(column))
