@@ -7,6 +7,7 @@ from io import BytesIO
 import numpy as np
 from sklearn.utils import Bunch
 
+from fedrela_sk._optional import import_extra
 from fedrela_sk.exceptions import DatasetError
 
 # file in data/ -> sha256 of its bytes; the same numbers stand in data/README.md
@@ -14,18 +15,6 @@ SHA256 = {
     "fars.csv.gz": "74031c6994b0afa9daa250cb326d502398a78c015ae786e7d874cf634e7ca18d",
     "lending_club.csv.gz": "0c9ea096669a89e62fd4bcf9b5c5cd55f9869f74b06e32bb1d475c56ac2d91d6",
 }
-
-
-def import_pandas(caller):
-    """pandas, imported when it is needed; `caller` is the public function that needs it."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError(
-            f"{caller} needs pandas, which could not be imported ({error}). "
-            "Install it with: pip install 'fedrela_sk[plots]'"
-        ) from error
-    return pandas
 
 
 def data_folder():
@@ -69,7 +58,7 @@ def read_table(name, caller, categories):
     table : DataFrame
         Text "NA" and the like stays text: these files have no missing cells.
     """
-    pd = import_pandas(caller)
+    pd = import_extra("pandas", caller)
     table = pd.read_csv(
         BytesIO(read_checked(name)),
         compression="gzip",

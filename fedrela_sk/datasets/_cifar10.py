@@ -24,6 +24,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from fedrela_sk._optional import import_extra
 from fedrela_sk._sklearn import StrOptions, validate_params
 from fedrela_sk.datasets._images import image_bunch
 from fedrela_sk.exceptions import DatasetError
@@ -167,7 +168,7 @@ def _values(batch, name, dtype, row_shape, path):
 
 def read_npz(path):
     """Images (n, 3, 32, 32) and labels (n,) of JPEG files that share their first bytes."""
-    open_image = _import_pillow()
+    open_image = import_extra("PIL.Image", "Reading cifar10_*.npz", "Pillow").open
     try:
         with np.load(path) as arrays:
             header, body = arrays["header"].tobytes(), arrays["body"].tobytes()
@@ -184,17 +185,6 @@ def read_npz(path):
         except (OSError, ValueError) as error:
             raise DatasetError(f"Image {i} of {path} is damaged ({error}). Get the file again.") from error
     return images.transpose(0, 3, 1, 2), labels
-
-
-def _import_pillow():
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError(
-            f"Reading cifar10_*.npz needs Pillow, which could not be imported ({error}). "
-            "Install it with: pip install 'fedrela_sk[plots]'"
-        ) from error
-    return Image.open
 
 
 def _batch_names(suffix):

@@ -2,7 +2,7 @@
 
 import sklearn.datasets
 
-from fedrela_sk.datasets._bundled import import_pandas
+from fedrela_sk._optional import import_extra
 from fedrela_sk.exceptions import DatasetError
 
 
@@ -26,7 +26,7 @@ def fetch(data_id, caller, *, n_rows, data_home, remedy, **options):
     DatasetError
         If OpenML cannot be reached, or what it sent has another number of rows.
     """
-    import_pandas(caller)
+    import_extra("pandas", caller)
     try:
         bunch = sklearn.datasets.fetch_openml(data_id=data_id, data_home=data_home, **options)
     except OSError as error:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedrela_sk._checks import check_labels
+from fedrela_sk._optional import data_frame
 from fedrela_sk._sklearn import _num_samples
 from fedrela_sk.exceptions import LabelError
 from fedrela_sk.metrics._confusion import divide
@@ -51,19 +52,13 @@ class ClientReport:
         ImportError
             pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(
-                "A data frame needs pandas: pip install 'fedrela_sk[plots]'; the report's arrays work without."
-            ) from error
         columns = {
             name: getattr(self, name) for name in ("n_rows", "accuracy", "balanced_accuracy", "log_loss")
         }
         for prefix, table in (("count", self.class_count), ("recall", self.recall)):
             for label, column in zip(self.classes.tolist(), table.T, strict=True):
                 columns[f"{prefix}_{label}"] = column
-        return pd.DataFrame(columns, index=pd.Index(self.clients, name="client"))
+        return data_frame(columns, index=self.clients).rename_axis("client")
 
 
 def client_report(estimator, X, y, groups):

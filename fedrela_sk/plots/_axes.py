@@ -2,21 +2,11 @@
 
 import numpy as np
 
+from fedrela_sk._optional import import_extra
+
 # told apart by readers with any colour vision (Okabe and Ito 2008)
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 GREY = "#8C8C8C"
-
-
-def import_pyplot(caller):
-    """``matplotlib.pyplot``, or an error that says how to get it; `caller` is what needs it."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            f"{caller} needs matplotlib, which could not be imported ({error}). "
-            "Install it with: pip install 'fedrela_sk[plots]'"
-        ) from error
-    return plt
 
 
 def color_of(position):
@@ -48,7 +38,7 @@ def make_axes(caller, ax, n_axes, n_columns, panel):
     ValueError
         `ax` has another number of axes.
     """
-    plt = import_pyplot(caller)
+    plt = import_extra("matplotlib.pyplot", caller)
     if ax is None:
         n_columns = min(n_columns, n_axes)
         n_rows = -(-n_axes // n_columns)

@@ -4,6 +4,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from fedrela_sk._optional import data_frame
+
 
 @dataclass(frozen=True)
 class RelabelReport:
@@ -43,11 +45,4 @@ class RelabelReport:
         ImportError
             pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(
-                "A data frame needs pandas, which is not installed. Run: pip install 'fedrela_sk[plots]'. "
-                "The same numbers are available as arrays."
-            ) from error
-        return pd.DataFrame(self.to_dict())
+        return data_frame(self.to_dict())

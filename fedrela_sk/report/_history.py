@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedrela_sk.report._frame import data_frame
+from fedrela_sk._optional import data_frame
 
 
 class History(Sequence):

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from fedrela_sk.report._frame import data_frame
+from fedrela_sk._optional import data_frame
 
 
 @dataclass(frozen=True)

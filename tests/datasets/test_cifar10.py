@@ -223,7 +223,7 @@ def test_damaged_image(tmp_path):
 
 def test_npz_without_pillow(tmp_path, monkeypatch):
     (tmp_path / "cifar10_test.npz").touch()
-    monkeypatch.setitem(sys.modules, "PIL", None)
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(ImportError, match=r"needs Pillow.*pip install 'fedrela_sk\[plots\]'"):
         load_cifar10(tmp_path, "test")
 

@@ -3,13 +3,13 @@ import sys
 import matplotlib.pyplot as plt
 import pytest
 
-from fedrela_sk.plots._axes import color_of, import_pyplot, make_axes
+from fedrela_sk.plots._axes import color_of, make_axes
 
 
 def test_matplotlib_is_named_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"MyDisplay needs matplotlib.*pip install 'fedrela_sk\[plots\]'"):
-        import_pyplot("MyDisplay")
+        make_axes("MyDisplay", None, 1, 1, (4.0, 3.0))
 
 
 def test_new_figure_has_as_many_axes_as_needed():

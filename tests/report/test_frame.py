@@ -5,15 +5,8 @@ import sys
 import pytest
 
 from fedrela_sk.report import History
-from fedrela_sk.report._frame import data_frame
 from tests.report.helpers import make_record
 from tests.report.test_relabeling import make_report
-
-
-def test_options_are_passed_on():
-    pytest.importorskip("pandas")
-    frame = data_frame({"a": [1, 2], "b": [3, 4]}, index=["x", "y"])
-    assert frame.loc["y", "b"] == 4
 
 
 def _history():
@@ -24,8 +17,8 @@ def _history():
 
 @pytest.mark.parametrize(
     "ask",
-    [lambda: data_frame({}), lambda: _history().to_frame(), lambda: make_report(1).to_frame()],
-    ids=["data_frame", "History", "RelabelingReport"],
+    [lambda: _history().to_frame(), lambda: make_report(1).to_frame()],
+    ids=["History", "RelabelingReport"],
 )
 def test_without_pandas_the_error_says_how_to_get_it(ask, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
