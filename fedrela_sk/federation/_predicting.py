@@ -50,23 +50,16 @@ def predict_alone(net, params, kept, sizes, X, positions, n_classes):
 def predict_personal(net, algorithm, params, kept, X, positions, n_classes):
     """Posteriors from a global model and the clients' own: a row's own client, else the global one.
 
+    Arguments that are not named here, and the result, are as in `predict_alone`.
+
     Parameters
     ----------
-    net : initialised skorch net
     algorithm : Algorithm
         Gives a client's tensors by `personal_params`.
     params : dict of tensors
         The global ones, as they predict.
     kept : dict
         Position of a client to the tensors that stay there; clients that never trained have none.
-    X : tensor of shape (n_rows, ...)
-    positions : ndarray of shape (n_rows,), int64
-        -1 for rows of no known client.
-    n_classes : int
-
-    Returns
-    -------
-    Q : ndarray of shape (n_rows, n_classes), float64
     """
     Q = np.empty((len(X), n_classes))
     positions = np.where(np.isin(positions, list(kept)), positions, -1)

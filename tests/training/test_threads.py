@@ -2,13 +2,15 @@
 
 import threading
 
+import numpy as np
 import pytest
 import torch
+from skorch import NeuralNetClassifier
 from torch import nn
 
 from fedrela_sk.nets import MLP
 from fedrela_sk.training import _threads as room
-from fedrela_sk.training import one_thread_is_enough, torch_threads
+from fedrela_sk.training import build_net, one_thread_is_enough, threads_for, torch_threads
 
 
 @pytest.fixture(autouse=True)
@@ -132,3 +134,14 @@ def test_small_batches_need_one_thread():
 
 def test_convolutions_count_as_large():
     assert not one_thread_is_enough(nn.Sequential(nn.Conv1d(1, 1, 1), nn.Flatten()), 1)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "n_rows", "n_threads"), [(32, 10**9, 1), (10**7, 1, None), (-1, 10, 1), (-1, 10**7, None)]
+)
+def test_batches_of_a_net_count_and_all_rows_where_it_takes_them_at_once(batch_size, n_rows, n_threads):
+    estimator = NeuralNetClassifier(
+        nn.Linear, module__in_features=2, module__out_features=2, batch_size=batch_size
+    )
+    net = build_net(estimator, np.zeros((4, 2)), np.array([0, 1, 0, 1]), 2, 0)
+    assert threads_for(net, n_rows) == n_threads  # 6 weights: 20 million / 6 rows are one batch
