@@ -4,8 +4,10 @@ import torch
 
 
 def copy(tree):
-    """A detached copy that shares no memory with `tree`."""
-    return {name: tensor.detach().clone() for name, tensor in tree.items()}
+    """A detached copy that shares no memory with `tree`; entries lie in memory row by row."""
+    return {
+        name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in tree.items()
+    }
 
 
 def detach(tree):

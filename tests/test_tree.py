@@ -17,6 +17,14 @@ def test_a_copy_is_detached_and_shares_no_memory():
     assert tree["n"].item() == 3
 
 
+def test_a_copy_lies_in_memory_row_by_row():
+    stack = torch.zeros(5, 3, 2).transpose(1, 2)
+    copied = _tree.copy({"w": stack[1]})["w"]
+    assert not stack[1].is_contiguous()
+    assert copied.is_contiguous()
+    assert copied.untyped_storage().nbytes() == copied.nbytes
+
+
 def test_a_subset_has_the_order_of_the_names_and_the_same_tensors():
     tree = {"a": torch.zeros(1), "b": torch.ones(1), "c": torch.ones(1)}
     chosen = _tree.subset(tree, ("c", "a"))

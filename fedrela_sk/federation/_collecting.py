@@ -69,15 +69,18 @@ class Collecting:
         return self._keep_books(self.engine.train(self.round, tasks, broadcast, factor, progress))
 
     def _keep_books(self, arriving):
-        """Pass updates on; what stays at a client is put back there, what was sent is then let go."""
+        """Pass updates on; what stays at a client is put back there, what was sent is then let go.
+
+        Copies stay: a view of what clients trained together would hold the memory of them all.
+        """
         for update in arriving:
             yield update
             self.receipts.extend(update.receipts())
             for single in update.singles() if update.kept or update.state else ():
                 if single.kept:
-                    self.state.kept[single.client.position] = single.kept
+                    self.state.kept[single.client.position] = _tree.copy(single.kept)
                 if single.state:
-                    self.state.clients[single.client.position] = single.state
+                    self.state.clients[single.client.position] = _tree.copy(single.state)
 
     def _in_chains(self, tasks, lineup):
         """The last update of every chain, in the order of the chains; models are handed on inside them."""

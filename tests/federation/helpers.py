@@ -106,8 +106,10 @@ def assert_close_weights(one, other, atol):
         np.testing.assert_allclose(one[name], other[name], rtol=0, atol=atol, err_msg=name)
 
 
-def make_conductor(X, codes, specs, *, net=None, algorithm=None, weights=None, seed=0, **settings):
-    """A conductor in the loop engine, below all input checks, and its state before round 0.
+def make_conductor(
+    X, codes, specs, *, net=None, algorithm=None, weights=None, seed=0, engine=None, **settings
+):
+    """A conductor in the loop engine or another, below all input checks, and its state before round 0.
 
     `settings` are fields of `Plan`; rows of `X` may hold anything.
     """
@@ -140,5 +142,6 @@ def make_conductor(X, codes, specs, *, net=None, algorithm=None, weights=None, s
         seed=seed,
         **(defaults | settings),
     )
-    conductor = Conductor(plan, net, Loop().start(net, data, algorithm, len(classes), seed))
+    engine = Loop() if engine is None else engine
+    conductor = Conductor(plan, net, engine.start(net, data, algorithm, len(classes), seed))
     return conductor, conductor.start(tensors_of(net.module_))

@@ -10,8 +10,9 @@ import torch
 from skorch.callbacks import GradientNormClipping
 
 from fedrela_sk import FedReLaRelabeler
-from fedrela_sk.algorithms import FedAvg, LocalOnly
+from fedrela_sk.algorithms import SCAFFOLD, FedAvg, LocalOnly
 from fedrela_sk.federation._validation import Validation
+from fedrela_sk.training import Stacked
 from tests.federation.helpers import WithDropout, make_conductor, make_fed, make_net, make_rows, make_spec
 
 X, CODES = make_rows(30)
@@ -54,6 +55,17 @@ def test_nothing_piles_up(settings):
         tracemalloc.stop()
     assert abs(tensors_alive() - before) <= 8
     assert grown / 15 < 2_000  # bytes of a round's record, its keys and notes
+
+
+@pytest.mark.parametrize("algorithm", [LocalOnly(), SCAFFOLD()], ids=["model", "state"])
+def test_what_stays_at_a_client_holds_nothing_of_others(algorithm):
+    specs = [make_spec(k, np.arange(k, 30, 5), k) for k in range(5)]
+    conductor, state = make_conductor(X, CODES, specs, algorithm=algorithm, engine=Stacked())
+    run(conductor, state, range(2))
+    trees = [*state.kept.values(), *state.clients.values()]
+    assert len(trees) == 5
+    for tensor in (tensor for tree in trees for tensor in tree.values()):
+        assert tensor.untyped_storage().nbytes() == tensor.nbytes
 
 
 def test_a_hundred_rounds_hold_no_more_than_their_records():
