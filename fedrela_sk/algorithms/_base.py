@@ -162,8 +162,9 @@ class LocalRun:
 
 
 def trainable_names(module):
-    """Names of a module's parameters that learn, a tuple."""
-    return tuple(name for name, param in module.named_parameters() if param.requires_grad)
+    """Names of a module's parameters that learn, a tuple; one that has several names is there under each."""
+    named = module.named_parameters(remove_duplicate=False)
+    return tuple(name for name, param in named if param.requires_grad)
 
 
 class Algorithm(BaseEstimator):

@@ -9,6 +9,7 @@ from fedrela_sk import _tree
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk._update import ClientUpdate
 from fedrela_sk.algorithms import Local, LocalRun
+from fedrela_sk.algorithms._base import trainable_names
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
 from fedrela_sk.training._batches import batch_bounds, client_orders
 from fedrela_sk.training._callbacks import LocalTrainingStopped, Notifier
@@ -53,6 +54,7 @@ class LoopEngine:
         self.settings = read_settings(net)
         self._notify = Notifier(net, self.settings.callbacks)
         self._trainable = {name: p for name, p in net.module_.named_parameters() if p.requires_grad}
+        self._names = trainable_names(net.module_)
         self._draws = training_draws(net, self.settings.callbacks, algorithm)
         self._model = Model(net.module_, net.criterion_, n_classes)
         self._own_loss = algorithm.overrides("loss")
@@ -135,7 +137,7 @@ class LoopEngine:
             )
         run = LocalRun(
             n_steps, settings.lr * lr_factor, len(task.rows), task.weight, **solver_of(optimizer),
-            trainable=tuple(self._trainable),
+            trainable=self._names,
         )  # fmt: skip
         with torch.no_grad():
             tensors, state = self.algorithm.finish(_tree.copy(tensors_of(module)), local, run)

@@ -170,13 +170,28 @@ class Model:
     def _runner(self, params):
         if params is None:
             return self.module
-        return lambda x: functional_call(self.module, params, (x,))
+        own = {place: params[name] for place, name in first_names(self.module).items() if name in params}
+        return lambda x: functional_call(self.module, own, (x,), tie_weights=False)
 
     def _run(self, params, x):
         return _first(self._runner(params)(x))
 
     def _logits(self, output):
         return log_input(self.criterion, output)
+
+
+def first_names(module):
+    """The name that counts for every place of a module that holds a tensor, a dictionary.
+
+    Layers may share a weight, and a layer may hang under two names: the first name says what all of them hold.
+    """
+    places, names = {}, {}
+    for path, layer in module.named_modules():
+        for own, tensor in [*layer._parameters.items(), *layer._buffers.items()]:
+            if tensor is not None:
+                place = f"{path}.{own}" if path else own
+                places[place] = names.setdefault(id(tensor), place)
+    return places
 
 
 @contextmanager
