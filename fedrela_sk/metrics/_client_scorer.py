@@ -7,7 +7,7 @@ import numpy as np
 from fedrela_sk._sklearn import _BaseScorer
 from fedrela_sk.metrics._clients import with_unseen
 from fedrela_sk.metrics._federated import federated_score
-from fedrela_sk.metrics._labels import check_groups
+from fedrela_sk.metrics._labels import check_groups, rows_by_client
 
 AVERAGES = ("rows", "clients")
 
@@ -29,13 +29,14 @@ def client_scorer(metric="balanced_accuracy", *, average="rows", pos_label=None)
         See `federated_score`.
     average : {"rows", "clients"}, default="rows"
         "rows": the score of all rows together. "clients": the mean of the scores of the clients, small ones
-        counting as much as large ones; a client for which the score does not exist is left out.
+        counting as much as large ones; a client for which the score does not exist is left out. Row weights,
+        ``set_score_request(sample_weight=True)``, count inside the scores.
     pos_label : label, default=None
         For "f1", "precision" and "recall"; None means the second of two classes.
 
     Returns
     -------
-    scorer : callable(estimator, X, y, groups=None)
+    scorer : callable(estimator, X, y, groups=None, sample_weight=None)
 
     Raises
     ------
@@ -73,16 +74,21 @@ class ClientScorer(_BaseScorer):
         """The score; groups are taken with and without metadata routing."""
         return self._score(None, estimator, X, y_true, groups=groups, **kwargs)
 
-    def _score(self, method_caller, estimator, X, y_true, groups=None, **kwargs):
+    def _score(self, method_caller, estimator, X, y_true, groups=None, sample_weight=None, **kwargs):
         labels = with_unseen(np.asarray(estimator.classes_), np.asarray(y_true))
         kwargs = {**self._kwargs, **kwargs, "labels": labels}
         y_pred = _predict(estimator, X, groups)
         if groups is None or self._average == "rows":
-            return self._score_func(y_true, y_pred, **kwargs)
+            return self._score_func(y_true, y_pred, sample_weight=sample_weight, **kwargs)
         y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
         clients, client = check_groups(groups, len(y_true))
+        weights = None if sample_weight is None else np.asarray(sample_weight)
         scores = [
-            self._score_func(y_true[client == i], y_pred[client == i], **kwargs) for i in range(len(clients))
+            self._score_func(
+                y_true[rows], y_pred[rows], sample_weight=None if weights is None else weights[rows], **kwargs
+            )
+            for rows in rows_by_client(client, len(clients))
+            if weights is None or weights[rows].any()
         ]
         scores = np.array(scores)
         known = ~np.isnan(scores)

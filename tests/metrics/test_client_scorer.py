@@ -63,6 +63,22 @@ def test_averages_by_hand():
     )
 
 
+def test_row_weights_count_inside_the_scores():
+    y, groups = [0, 1, 1, 1, 0], ["b", "a", "a", "b", "a"]  # predictions 0 1 1 0 1
+    weights = [3.0, 1.0, 2.0, 1.0, 5.0]
+    for average, expected in {"rows": 6 / 12, "clients": (3 / 8 + 3 / 4) / 2}.items():
+        scorer = client_scorer("accuracy", average=average)
+        score = scorer(Table(), np.zeros((5, 1)), y, groups=groups, sample_weight=weights)
+        assert score == pytest.approx(expected)
+
+
+def test_a_client_whose_rows_weigh_nothing_is_left_out():
+    scorer = client_scorer("accuracy", average="clients")
+    rows, groups = np.zeros((3, 1)), ["a", "a", "b"]
+    assert scorer(Table(), rows, [1, 0, 1], groups=groups, sample_weight=[1.0, 1.0, 0.0]) == 0.5
+    assert np.isnan(scorer(Table(), rows, [1, 0, 1], groups=groups, sample_weight=np.zeros(3)))
+
+
 def test_a_client_without_a_score_is_left_out():
     scorer = client_scorer("recall", average="clients", pos_label=1)
     rows, groups = np.zeros((3, 1)), ["a", "a", "b"]
@@ -85,6 +101,26 @@ def test_cross_validation_routes_groups(fitted):
     assert scores.mean() > 0.8
     plain = cross_validate(fed(), X, Y, scoring="balanced_accuracy", cv=cv, params={"groups": BANK})
     assert plain["test_score"].mean() < 0.7
+
+
+@pytest.mark.usefixtures("routing")
+def test_weights_are_routed_beside_groups():
+    weights = np.where(Y == "yes", 4.0, 1.0)
+    cv = StratifiedKFold(3, shuffle=True, random_state=0)
+    scorer = client_scorer("accuracy", average="clients").set_score_request(groups=True, sample_weight=True)
+    score = cross_validate(
+        fed(n_rounds=2).set_fit_request(sample_weight=False),
+        X,
+        Y,
+        scoring=scorer,
+        cv=cv,
+        params={"groups": BANK, "sample_weight": weights},
+    )["test_score"][0]
+    train, test = next(cv.split(X, Y))
+    first = fed(n_rounds=2).fit(X[train], Y[train], groups=BANK[train])
+    right = first.predict(X[test], groups=BANK[test]) == Y[test]
+    own = [np.average(right[BANK[test] == b], weights=weights[test][BANK[test] == b]) for b in "abc"]
+    assert score == pytest.approx(np.mean(own))
 
 
 @pytest.mark.usefixtures("routing")
