@@ -50,7 +50,7 @@ class Conductor:
         self.present = [spec for spec in plan.specs if mass(spec.train_rows, plan.weights)]
         self.tasks = TaskMaker(plan, engine, net.criterion_, self.present)
         self.server = Server(plan, net, engine.settings, len(self.present))
-        self._parameters = {name for name, _ in net.module_.named_parameters()}
+        self._parameters = {name for name, _ in net.module_.named_parameters(remove_duplicate=False)}
 
     def start(self, params):
         """`State` before round 0."""

@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fedrela_sk.algorithms import ALGORITHMS, CLIMB, MOON, SCAFFOLD, FedAvg, RatioLoss
+from fedrela_sk.participation._base import Choice, Participation
 from tests.algorithms.helpers import fit, three_classes
 
 DATA = three_classes(60)
@@ -75,3 +76,20 @@ def test_a_weight_of_two_names_is_one_weight(name, module):
 def test_both_names_hold_the_new_weight():
     params = fit("fedadam", OneWeight, DATA, n_rounds=2).net_.module_.state_dict()
     assert torch.equal(params["first.weight"], params["second.weight"])
+
+
+class Far(Participation):
+    """All clients, their mean displacement times 1.5."""
+
+    def _choose(self, round, stream, sizes, counts):
+        n = len(sizes)
+        return Choice(tuple((i,) for i in range(n)), (1.0,) * n, total=1.5)
+
+
+@pytest.mark.parametrize("module", [TwoNames, OneWeight])
+def test_a_longer_step_moves_both_names(module):
+    plain, shared = (
+        fit("fedavg", kind, DATA, n_rounds=2, participation=Far()).predict_proba(DATA[0])
+        for kind in (Twice, module)
+    )
+    np.testing.assert_allclose(plain, shared, rtol=0, atol=1e-13)
