@@ -33,8 +33,9 @@ class SideTable:
         ----------
         state : State
         clients : list of (ClientSpec, ndarray of int64)
-            Clients and their rows in training, all of them.
+            Clients and their rows in training, all of them. A row without weight is none that a sampler sees.
         """
+        clients = [(spec, self._with_weight(rows)) for spec, rows in clients]
         due = [
             (spec, rows)
             for spec, rows in clients
@@ -57,6 +58,9 @@ class SideTable:
             (spec.key, self._parts[spec.position].note) for spec in specs if spec.position in self._parts
         ]
         return [f"local_data at client {key!r}: {note}" for key, note in found if note is not None]
+
+    def _with_weight(self, rows):
+        return rows if self.plan.weights is None else rows[self.plan.weights[rows] > 0]
 
     def _resample(self, state, spec, rows):
         plan, round = self.plan, _version(state, spec)

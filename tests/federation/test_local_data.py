@@ -92,6 +92,13 @@ def fit_weighted(weights):
     return fed.fit(X, Y, groups=GROUPS, sample_weight=weights)
 
 
+def test_a_sampler_does_not_see_rows_without_weight():
+    weights = np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0])
+    left = weights > 0
+    without = fit("fedavg", local_data=Doubles(), epochs=1, data=(X[left], Y[left], GROUPS[left]))
+    assert weight(fit_weighted(weights)) == weight(without)
+
+
 def test_what_a_sampler_cannot_do_is_in_the_record():
     data = three_classes()
     fed = fit("fedavg", TwoLayers, data, local_data=SMOTE(k_neighbors=8), n_rounds=2)
