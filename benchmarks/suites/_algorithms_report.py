@@ -28,7 +28,8 @@ def write_report(path, rows, done, facts):
         + ".\n",
         "Mean over 3 seeds of the last round, per cent; ± is the standard deviation of balanced accuracy. The same "
         "net (64 hidden units), rate, batch and epochs for every row, default strengths, nothing tuned: rows that "
-        "need tuning look worse than they are. Plain and + FedReLa (tau 0.05, at 80 % of the rounds) share the "
+        "need tuning look worse than they are, or diverge (means are then over the other seeds). Plain and + FedReLa "
+        "(tau 0.05, at 80 % of the rounds) share the "
         "rounds before. Bytes and seconds are those of one round, both ways and all clients together; seconds on a "
         "shared machine, medians. `own` is balanced accuracy with each row predicted by its own client's model.\n",
     ]
@@ -40,14 +41,14 @@ def write_report(path, rows, done, facts):
 
 
 def _figures(job, row, done, arm):
-    """Figures of one row and arm over the seeds, name to array; None where a seed is missing."""
+    """Figures of one row and arm over the seeds that did not diverge, name to array; None where it was not run."""
     runs = [done[key]["runs"][arm] for key in sorted(done) if key[:2] == (job, row.name)]
     if not runs:
         return None
-    names = [name for name, value in runs[0].items() if isinstance(value, int | float)]
-    return {name: np.array([run[name] for run in runs], dtype=float) for name in names} | {
-        "engine": runs[0]["engine"]
-    }
+    kept = [run for run in runs if "diverged" not in run]
+    names = [name for name, value in kept[0].items() if isinstance(value, int | float)] if kept else []
+    figures = {name: np.array([run[name] for run in kept], dtype=float) for name in names}
+    return figures | {"engine": kept[0]["engine"] if kept else "", "n_diverged": len(runs) - len(kept)}
 
 
 def _table(job, rows, done):
@@ -59,28 +60,45 @@ def _table(job, rows, done):
         "balanced",
         "±",
         *COLUMNS[2:],
+        "AUC",
         "own",
         "relabelled",
         "bytes",
         "s",
-        "engine",
     ]
-    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join(["---"] * len(head)) + " |"]
+    lines = [_line([*head, "engine"]), _line(["---"] * (len(head) + 1))]
     for row in rows:
         for arm, name in enumerate(("plain", "+ FedReLa")):
             found = _figures(job, row, done, arm)
-            if found is None:
-                continue
-            cells = [row.group, f"`{row.name}`"] if arm == 0 else ["", ""]
-            scores = [_percent(found[column]) for column in COLUMNS]
-            spread = f"{100 * found['balanced_accuracy'].std(ddof=1):.1f}"
-            cells += [name, *scores[:2], spread, *scores[2:]]
-            cells.append(_percent(found["auc"]) if "auc" in found else "")
-            cells.append(_percent(found["own_balanced_accuracy"]) if "own_balanced_accuracy" in found else "")
-            cells += [f"{found['relabeled'].mean():.0f}", f"{found['bytes'].mean():,.0f}"]
-            cells += [f"{np.median(found['round_seconds']):.3f}", found["engine"]] if arm == 0 else ["", ""]
-            lines.append("| " + " | ".join(cells) + " |")
+            if found is not None:
+                cells = [row.group, f"`{row.name}`"] if arm == 0 else ["", ""]
+                lines.append(_line([*cells, *_cells(name, found, arm)]))
     return "\n".join(lines) + "\n"
+
+
+def _line(cells):
+    return "| " + " | ".join(cells) + " |"
+
+
+def _cells(name, found, arm):
+    """The cells of one arm, from its name on."""
+    if found["n_diverged"]:
+        name += f", diverged with {found['n_diverged']} seeds"
+    if "accuracy" not in found:
+        return [name, *[""] * 11]
+    scores = [_percent(found[column]) for column in COLUMNS]
+    balanced = found["balanced_accuracy"]
+    spread = f"{100 * balanced.std(ddof=1):.1f}" if len(balanced) > 1 else ""
+    extra = [
+        _percent(found[column]) if column in found else "" for column in ("auc", "own_balanced_accuracy")
+    ]
+    cells = [name, *scores[:2], spread, *scores[2:], *extra]
+    cells += [f"{found['relabeled'].mean():.0f}", f"{found['bytes'].mean():,.0f}"]
+    # both arms have the same rounds but the last ones
+    return [
+        *cells,
+        *([f"{np.median(found['round_seconds']):.3f}", found["engine"]] if arm == 0 else ["", ""]),
+    ]
 
 
 def _percent(values):
@@ -93,7 +111,8 @@ def _summary(job, rows, done):
     gains = []
     for row in rows:
         plain, with_ = (_figures(job, row, done, arm) for arm in (0, 1))
-        if plain is not None and row.group != "bounds":
+        arms = (plain, with_)
+        if row.group != "bounds" and all(arm and "accuracy" in arm and not arm["n_diverged"] for arm in arms):
             gains.append((float((with_["balanced_accuracy"] - plain["balanced_accuracy"]).mean()), row.name))
     if not gains:
         return ""
