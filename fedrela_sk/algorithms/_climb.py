@@ -86,10 +86,12 @@ class CLIMB(Algorithm):
         with torch.no_grad():
             batches = data.batches(model.criterion)
             losses = torch.cat([batch.row_losses(model.evaluate(batch.x)) for batch in batches])
-        n = len(losses)
+        n, weights = len(losses), data.loss_weights
+        own = getattr(model.criterion, "weight", None)  # already in the losses
+        counted = weights if own is None else weights * own[data.y]
         size = n if self.losses == "mean" else max(1, n // N_BATCHES)
-        parts = zip(losses.split(size), data.loss_weights.split(size), strict=True)
-        return {"loss": sum(_weighted_mean(loss, weights) for loss, weights in parts)}
+        parts = zip((weights * losses).split(size), counted.split(size), strict=True)
+        return {"loss": sum(_ratio(loss.sum(), count.sum()) for loss, count in parts)}
 
     def gather(self, reports, server_state, facts):
         """The step of the lambdas that is due since the last reports; the new ones are kept for the next."""
@@ -120,7 +122,6 @@ class CLIMB(Algorithm):
         return moved(params, aggregated, steps), server_state
 
 
-def _weighted_mean(losses, weights):
+def _ratio(total, count):
     """Mean loss of a batch, 0 where no row has a weight."""
-    total = weights.sum()
-    return (weights * losses).sum() / torch.where(total > 0, total, 1.0)
+    return total / torch.where(count > 0, count, 1.0)

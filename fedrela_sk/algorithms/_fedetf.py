@@ -55,6 +55,7 @@ class FedETF(Algorithm):
     """
 
     own_loss = True
+    bare_loss = True
     neutral_reason = "its head is fixed"
 
     def __init__(self, form="official", gamma=1.0, absent="one", counts="original", head=None):

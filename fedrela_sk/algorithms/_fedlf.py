@@ -50,6 +50,7 @@ class FedLF(Algorithm):
     """
 
     own_loss = True
+    bare_loss = True
     neutral_reason = "its logits have no biases"
 
     def __init__(

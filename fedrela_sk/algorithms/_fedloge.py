@@ -52,6 +52,7 @@ class FedLoGe(Algorithm):
 
     personal = True
     own_loss = True
+    bare_loss = True
     neutral_reason = "a fixed classifier trains its backbone"
 
     def __init__(self, sparsity=0.6, etf_norm=1.0, n_steps=10_000, aligned_norm=1.7, head=None):

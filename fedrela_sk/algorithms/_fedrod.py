@@ -47,6 +47,7 @@ class FedROD(Algorithm):
 
     personal = True
     own_loss = True
+    bare_loss = True
     neutral = {"gamma": 0.0}
 
     def __init__(self, gamma=1.0, absent="mask", counts="original", head=None):

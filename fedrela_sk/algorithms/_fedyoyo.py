@@ -67,6 +67,7 @@ class FedYoYo(Algorithm):
     """
 
     own_loss = True
+    bare_loss = True
     loop_only = "draws views of every batch, one client after the other"
     neutral = {"strength": 0.0, "tau": 0.0, "noise": 0.0}
 

@@ -84,8 +84,8 @@ class MOON(Algorithm):
         z_global, _ = model.frozen(batch.x, local.anchor)
         z_previous, _ = model.frozen(batch.x, untagged("previous", local.state))
         near, far = (F.cosine_similarity(z, other, dim=1) for other in (z_global, z_previous))
-        term = F.softplus((far - near) / self.temperature)
-        return batch.criterion_loss(logits) + self.mu * local.state[SEEN] * batch.mean(term)
+        term = batch.plain_mean(F.softplus((far - near) / self.temperature))
+        return batch.criterion_loss(logits) + self.mu * local.state[SEEN] * term
 
     def finish(self, params, local, run):
         return params, {SEEN: torch.ones_like(local.state[SEEN])} | tagged("previous", params)

@@ -22,8 +22,8 @@ class Batch:
     y : tensor of shape (n_rows,), int64
         Current labels.
     share : tensor of shape (n_rows,)
-        Share of every row in the loss of the batch. They sum to 1 where the criterion averages; rows that
-        only fill up a stack have 0.
+        Share of every row in the loss of the batch. They sum to 1 where the criterion averages and has no class
+        weights of its own; rows that only fill up a stack have 0.
     criterion : nn.Module
         The net's own.
     """
@@ -36,6 +36,13 @@ class Batch:
     def mean(self, values):
         """Sum over the rows of share times value."""
         return (self.share * values).sum()
+
+    def plain_mean(self, values):
+        """`mean` without the class weights of the criterion itself: for terms that it knows nothing of."""
+        if self.criterion.reduction == "sum":
+            return self.mean(values)
+        total = self.share.sum()
+        return self.mean(values) / torch.where(total > 0, total, 1.0)
 
     def row_losses(self, logits, targets=None):
         """The criterion's loss of every row for its own labels, or for `targets`.
