@@ -3,6 +3,8 @@
 import math
 from numbers import Integral, Real
 
+import numpy as np
+
 
 def check_at_least(name, value, low, high=math.inf, *, above=False, below=False):
     """Refuse a hyper-parameter outside ``[low, high]``.
@@ -43,6 +45,18 @@ def check_choice(name, value, choices):
     """
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+
+
+def check_flag(name, value):
+    """Refuse a hyper-parameter that is neither True nor False.
+
+    Raises
+    ------
+    ValueError
+        With the name and what was got.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
 
 
 def check_whole(name, value, low):

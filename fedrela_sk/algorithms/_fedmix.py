@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from fedrela_sk.algorithms._base import Algorithm
-from fedrela_sk.algorithms._checks import check_at_least, check_whole
+from fedrela_sk.algorithms._checks import check_at_least, check_flag, check_whole
 
 
 class FedMix(Algorithm):
@@ -56,6 +56,7 @@ class FedMix(Algorithm):
         check_at_least("lam", self.lam, 0, 1, below=True)
         if self.mean_size is not None:
             check_whole("mean_size", self.mean_size, 1)
+        check_flag("naive", self.naive)
 
     def asks(self, round):
         return "all" if round == 0 else "nobody"

@@ -88,7 +88,8 @@ class FedNova(Algorithm):
             name: (params[name] - local.anchor[name]) / total if run.n_steps else 0 * params[name]
             for name in run.trainable
         }
-        steps = torch.tensor(self._steps(run, total), dtype=torch.float64)
+        device = next(iter(params.values())).device
+        steps = torch.tensor(self._steps(run, total), dtype=torch.float64, device=device)
         return params | moves | {STEPS: steps}, local.state
 
     def normaliser(self, run):

@@ -3,7 +3,7 @@
 import torch
 
 from fedrela_sk.algorithms._base import Algorithm
-from fedrela_sk.algorithms._checks import check_at_least
+from fedrela_sk.algorithms._checks import check_at_least, check_flag
 from fedrela_sk.algorithms._displacement import displacement, moved, zeros
 from fedrela_sk.algorithms._tags import tagged, untagged
 
@@ -130,6 +130,7 @@ class FedAdam(_FedOpt):
     def check(self):
         super().check()
         check_at_least("beta_2", self.beta_2, 0, 1, below=True)
+        check_flag("bias_correction", self.bias_correction)
 
     def _corrections(self, n_steps):
         if not self.bias_correction:

@@ -263,6 +263,7 @@ def test_a_client_of_one_row_and_batch_norm():
     [
         ({"lam": 1.0}, "lam must be a finite number >= 0 and < 1, got 1.0"),
         ({"mean_size": 0}, "mean_size must be a whole number >= 1, got 0"),
+        ({"naive": 0}, "naive must be True or False, got 0"),
     ],
 )
 def test_settings_out_of_range(settings, message):

@@ -107,6 +107,7 @@ def test_statistics_of_batch_norm_are_averaged(name):
         (FedYogi(beta_2=1.5), "beta_2 must be a finite number >= 0 and < 1, got 1.5"),
         (FedAdam(epsilon=0), "epsilon must be a finite number > 0, got 0"),
         (FedYogi(initial_accumulator=-1e-6), "initial_accumulator must be a finite number >= 0"),
+        (FedAdam(bias_correction="no"), "bias_correction must be True or False, got 'no'"),
     ],
 )
 def test_settings_out_of_range(algorithm, message):
