@@ -140,6 +140,12 @@ def test_one_row_at_a_right_angle_costs_half_its_squared_length():
     assert dot_loss(h, [0, 0, 0, 2])[0] == pytest.approx(2.0 / 2 / 4, abs=1e-14)
 
 
+def test_rows_of_one_class_have_length_one():
+    h = at_angle(0.0, [2, 2, 2])
+    torch.manual_seed(0)
+    assert dot_loss(h, [2, 2, 2])[0] == pytest.approx(0.5, abs=1e-14)
+
+
 def test_row_weights_count_as_repetition():
     h, y = at_angle(0.3, [0, 0, 2, 1]), [0, 0, 2, 1]
     h[1] *= -1

@@ -143,7 +143,8 @@ def gradients(counts, y, absent="mask"):
     x = torch.randn(6, 5, dtype=torch.float64, generator=torch_seed)
     model = model_of(MLP(5, 3, hidden=(4,)).double(), algorithm)
     with torch.no_grad():
-        model.module[2].personal_head.weight.fill_(0.3)
+        # not the same for all classes: what such a head sends back to the features would cancel
+        model.module[2].personal_head.weight.normal_(generator=torch_seed)
     algorithm.loss(model, batch_of(x, y), local_of(counts)).backward()
     return {name: p.grad for name, p in model.module.named_parameters()}, model, x
 
