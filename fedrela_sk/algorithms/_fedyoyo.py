@@ -21,7 +21,9 @@ class FedYoYo(Algorithm):
     row with itself included) is r count as 1 / r, one row as 1. The server adds 1 to the sum over clients,
     blends it into its earlier estimate e with `momentum`, and sends e along; pi = e / sum e. Of the first
     estimate, entries above 10 000 become the mean of the others; later ones that would change by more than a
-    hundredfold stay as they were.
+    hundredfold stay as they were. Mind small classes: rows of a class that all lie in one batch nearly cancel
+    once their mean is off, and count for more than they are; two such rows are opposite, and count as the
+    most there is, a million.
 
     In training a client takes a weak and a strong view of each batch through the net together. With p_k its
     own class shares and pi_k a blend of pi and p_k, adjusted logits are ``g' = g + log(pi_k^tau + 1e-9)``.

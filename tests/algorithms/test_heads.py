@@ -1,5 +1,6 @@
 """What all methods with heads of their own have in common."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from torch import nn
 
 from fedrela_sk.algorithms import CReFF, FedETF, FedLF, FedLoGe, FedNPC, FedROD, FedYoYo
 from fedrela_sk.exceptions import NetError
+from fedrela_sk.federation._validation import Validation
 from fedrela_sk.nets import find_head
 from tests.algorithms.heads import (
     Probabilities,
@@ -100,6 +102,26 @@ def test_traffic_without_extras(name):
     fed = run(ROWS[name], n_rounds=1)
     assert fed.history_.column("bytes_up").tolist() == [3 * (n * 8 + 8)]
     assert fed.history_.column("bytes_down").tolist() == [3 * n * 8]
+
+
+@EVERY
+def test_the_best_round_is_kept_with_the_personal_models_of_that_round(algorithm, monkeypatch):
+    x, _, groups = data = three_classes(n_clients=4)
+    second = run(algorithm, "auto", data=data, n_rounds=2, validation=0.2)
+    scores = iter([0.5, 0.9, 0.1, 0.9])
+    monkeypatch.setattr(Validation, "score", lambda self, Q: (0.0, next(scores)))
+    best = run(algorithm, "auto", data=data, n_rounds=4, validation=0.2, select="best_validation")
+    for who in (None, groups):
+        np.testing.assert_array_equal(best.predict_proba(x, who), second.predict_proba(x, who))
+
+
+@OWN_MODELS
+def test_personal_models_outlive_a_pickle(algorithm):
+    x, _, groups = data = three_classes(n_clients=4)
+    fed = run(algorithm, "auto", data=data, participation=0.5, n_rounds=1)
+    again = pickle.loads(pickle.dumps(fed))
+    for who in (None, groups, np.where(groups == 0, 99, groups)):
+        np.testing.assert_array_equal(again.predict_proba(x, who), fed.predict_proba(x, who))
 
 
 class Named(nn.Module):
