@@ -114,10 +114,10 @@ def make_conductor(
     `settings` are fields of `Plan`; rows of `X` may hold anything.
     """
     classes = np.arange(int(codes.max()) + 1)
-    net = build_net(make_net() if net is None else net, X, codes, len(classes), seed)
+    algorithm = FedAvg() if algorithm is None else algorithm
+    net = build_net(make_net() if net is None else net, X, codes, len(classes), seed, algorithm.prepare)
     X = torch.from_numpy(X).to(next(net.module_.parameters()).dtype)
     data = LocalData(X, None if weights is None else torch.from_numpy(weights).to(X.dtype))
-    algorithm = FedAvg() if algorithm is None else algorithm
     defaults = {
         "validation": None,
         "relabeler": None,
