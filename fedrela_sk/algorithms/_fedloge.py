@@ -26,7 +26,8 @@ class FedLoGe(Algorithm):
     As in the authors' code; the paper's own text was not available to us. The length 1.7 is a constant of
     that code (the paper divides by the norm alone) and matters because the bias is not scaled. Left out: the
     code bars classes that a client's own test rows lack, which a client cannot know before it predicts. While
-    it trains, the code reports the accuracy of W; here `predict_proba` always realigns.
+    it trains, the code reports the accuracy of W; here `predict_proba` always realigns. Re-labelling goes by
+    the posteriors of `predict_proba` too; the code of FedReLa takes those of W.
 
     Parameters
     ----------

@@ -53,6 +53,16 @@ def test_the_stream_decides_and_the_dtype_follows():
     assert first.bias is None
 
 
+def test_one_classifier_shares_no_memory_with_the_next():
+    def weight():
+        torch.manual_seed(5)
+        return SparseETF(8, 3, n_steps=3, dtype=torch.float64).weight
+
+    expected = weight().clone()
+    weight().zero_()
+    assert torch.equal(weight(), expected)
+
+
 def test_no_steps_leave_the_simplex_with_holes():
     torch.manual_seed(2)
     W = SparseETF(8, 3, sparsity=0.5, n_steps=0, dtype=torch.float64).weight
