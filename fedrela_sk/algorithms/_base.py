@@ -277,6 +277,13 @@ class Algorithm(BaseEstimator):
         """
         return {}
 
+    def for_relabeling(self, server_state):
+        """The part that travels to clients that relabel in a round, beside what they train with.
+
+        A dictionary of tensors, empty where clients can work out the model that predicts by themselves.
+        """
+        return {}
+
     def weigh(self, weights, clients, server_state):
         """Aggregation weights of the clients of a round.
 

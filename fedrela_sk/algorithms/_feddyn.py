@@ -25,7 +25,8 @@ class FedDyn(Algorithm):
     averaged and nothing else. The authors clip gradients to a norm of 10, here
     `skorch.callbacks.GradientNormClipping`; with momentum in the client's optimiser both terms are inside it.
 
-    Clients keep g_k; nothing travels but the model.
+    Clients keep g_k; nothing travels but the model, and before a relabelling the one that predicts where it
+    is not the same.
 
     Parameters
     ----------
@@ -86,6 +87,9 @@ class FedDyn(Algorithm):
     def _server_state(self, h, mean):
         """h, and the mean of the clients' models where it predicts."""
         return tagged("h", h) | (tagged("mean", mean) if self.predicts == "participants" else {})
+
+    def for_relabeling(self, server_state):
+        return untagged("mean", server_state)
 
     def predict_params(self, params, server_state, model):
         return params | untagged("mean", server_state)

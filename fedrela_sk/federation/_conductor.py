@@ -84,6 +84,7 @@ class Conductor:
         lineup = self._line_up(state, round)
         chosen = lineup.specs
         relabeled = self._relabel(state, chosen, round)
+        predictor = len(relabeled) * _tree.nbytes(algorithm.for_relabeling(state.server))
         reported, asked_model = self._ask(state, chosen, round)
         tasks = self.tasks.make(state, chosen, round)
         sent = model_nbytes(algorithm, state) * len(tasks) + once_nbytes(algorithm, state, tasks)
@@ -104,7 +105,7 @@ class Conductor:
                 n_relabeled=sum(self._n_changed(state, spec.train_rows) for spec in relabeled),
                 relabeled_clients=tuple(spec.key for spec in relabeled),
                 bytes_up=sum(receipt.nbytes for receipt in receipts) + reported + lineup.nbytes,
-                bytes_down=sent + asked_model,
+                bytes_down=sent + asked_model + predictor,
                 seconds=time.perf_counter() - began,
                 notes=tuple(idle + self.tasks.notes(chosen) + trained),
             )

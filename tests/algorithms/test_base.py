@@ -13,7 +13,8 @@ from fedrela_sk.algorithms import Algorithm, Job, Local, LocalRun, RoundFacts
 MODULE = torch.nn.Identity()
 PARAMS = {"w": torch.tensor([1.0]), "n": torch.tensor(2)}
 HOOKS = [
-    "prepare", "shared", "init_server", "init_client", "asks", "report", "gather", "broadcast", "once", "weigh",
+    "prepare", "shared", "init_server", "init_client", "asks", "report", "gather", "broadcast", "once",
+    "for_relabeling", "weigh",
     "begin", "order", "row_losses", "loss", "penalty", "correct", "decoupled", "finish", "aggregate", "step",
     "server_train", "predict_params", "personal_params",
 ]  # fmt: skip
@@ -48,6 +49,7 @@ def test_defaults_change_nothing():
     assert algorithm.gather({}, state, facts) is state
     assert algorithm.broadcast(state) == {}
     assert algorithm.once(state) == {}
+    assert algorithm.for_relabeling(state) == {}
     assert algorithm.weigh(weights, np.arange(2), state) is weights
     assert algorithm.begin(None, None, local) == {}
     assert algorithm.order(np.zeros(2), 1, 3, None) is None

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from fedrela_sk import FedReLaRelabeler
 from fedrela_sk.algorithms import FedDyn, FedProx
 from tests.algorithms.helpers import GROUPS, TwoLayers, X, Y, fit, gradient, three_classes, weight
 from tests.algorithms.quadratic import BEST, Play, tensor
@@ -118,6 +119,13 @@ def test_the_ledger(predicts):
     history = fit(FedDyn(predicts=predicts), n_rounds=2).history_
     assert history.column("bytes_up").tolist() == [2 * 16] * 2
     assert history.column("bytes_down").tolist() == [2 * 8] * 2
+
+
+@pytest.mark.parametrize(("predicts", "more"), [("server", 0), ("participants", 2 * 8)])
+def test_the_model_that_relabels_travels_where_clients_do_not_have_it(predicts, more):
+    settings = {"n_rounds": 4, "relabeler": FedReLaRelabeler(0.5), "relabel_at": 2}
+    down = fit(FedDyn(predicts=predicts), **settings).history_.column("bytes_down").tolist()
+    assert down == [2 * 8, 2 * 8, 2 * 8 + more, 2 * 8]
 
 
 @pytest.mark.parametrize("predicts", ["server", "participants"])
