@@ -154,7 +154,7 @@ class FedYoYo(Algorithm):
         return {"n_batches": torch.zeros((), dtype=torch.float64)}
 
     def begin(self, model, data, local):
-        return {"spread": data.X.std(0, correction=0)}
+        return {"spread": data.X[data.weights > 0].std(0, correction=0)}
 
     def loss(self, model, batch, local):
         n_batches = local.state["n_batches"] + 1

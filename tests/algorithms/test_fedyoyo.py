@@ -222,6 +222,14 @@ def test_the_recursion_counts_batches_of_a_round():
     assert FedYoYo().init_client({})["n_batches"].shape == ()
 
 
+def test_noise_is_as_large_as_rows_with_weight_differ():
+    x = tensor([[1.0, 0.0], [3.0, 0.0], [900.0, 5.0]])
+    start = FedYoYo().begin(
+        None, data_of(x, torch.zeros(3, dtype=torch.int64), tensor([1, 2, 0])), local_of()
+    )
+    assert start["spread"].tolist() == [1.0, 0.0]
+
+
 def test_views_of_ones_own():
     calls = []
 
