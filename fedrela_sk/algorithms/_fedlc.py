@@ -20,7 +20,7 @@ class FedLC(Algorithm):
         Strength. The paper is said not to print it; reports use 0.1, 0.5 and 1.
     absent : {"mask", "one"}, default="mask"
         A class without rows. "mask": it leaves the softmax of this client, the gradient of its logit is exactly
-        zero. "one": it counts as if it had one row.
+        zero; a row relabelled into it keeps it, counted as the rarest class. "one": it counts as if it had one row.
     counts : {"original", "relabeled"}, default="original"
         Which labels are counted once a client has relabelled.
 

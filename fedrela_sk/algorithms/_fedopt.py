@@ -144,7 +144,8 @@ class FedAdam(_FedOpt):
 class FedYogi(FedAdam):
     """Yogi at the server: v <- v - (1 - beta_2) D^2 sign(v - D^2).
 
-    Everything else, the parameters too, is as in `FedAdam`; v shrinks more slowly than there.
+    Everything else, the parameters too, is as in `FedAdam`; where displacements become small, v
+    shrinks more slowly than there.
 
     References
     ----------

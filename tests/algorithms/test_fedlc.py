@@ -73,6 +73,12 @@ def test_an_absent_class_is_masked_and_its_logit_does_not_move():
     assert got[0].item() == pytest.approx(math.log1p(math.exp(-1.0 - 0.5)), abs=1e-15)
 
 
+def test_a_row_relabelled_into_an_absent_class_counts_as_one_of_the_rarest():
+    _, got = losses(FedLC(), [[2.0, 1.0, 0.5]], [2], [16, 1, 0])
+    z = np.array([2.0 - 0.5, 1.0 - 1.0, 0.5 - 1.0])
+    assert got.item() == pytest.approx(np.log(np.exp(z).sum()) - z[2], abs=1e-14)
+
+
 def test_an_absent_class_counts_as_one_row_where_asked():
     _, masked_none = losses(FedLC(absent="one"), Z, [0, 1, 2], [16, 16, 0])
     _, one = losses(FedLC(), Z, [0, 1, 2], [16, 16, 1])

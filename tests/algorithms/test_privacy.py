@@ -6,29 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from fedrela_sk import FedReLaRelabeler
-from fedrela_sk.algorithms import ALGORITHMS, CLIMB, SCAFFOLD, FedMix
 from fedrela_sk.federation._asking import ask_clients
-from tests.algorithms.helpers import TwoLayers, three_classes
-from tests.federation.helpers import make_conductor, make_net, make_spec
+from tests.algorithms.conductors import CODES, NAMES, OWNER, SPECS, X, conductor_of
 
-X, CODES, OWNER = three_classes(60)
-SPECS = [make_spec(f"client {k}", np.flatnonzero(k == OWNER), k) for k in range(3)]
-# rows of the server's own, for methods that ask for them
-HELD = torch.from_numpy(X[:3] + 0.5), torch.from_numpy(CODES[:3])
 ROUND = 3
-OTHERS = {
-    "climb, in motion": CLIMB(epsilon=0.0, dual_lr=50.0, dual_every=1),
-    "fedmix, small means": FedMix(mean_size=3),
-    "scaffold, I": SCAFFOLD("I"),
-}
-
-
-def conductor_of(name, X, codes):
-    algorithm = OTHERS.get(name) or ALGORITHMS[name]()
-    net = make_net(TwoLayers, batch_size=8, iterator_train__shuffle=True, lr=0.05)
-    settings = {"relabeler": FedReLaRelabeler(0.3), "first_relabel": 1, "auxiliary": HELD}
-    return make_conductor(X, codes, SPECS, net=net, algorithm=algorithm, **settings)
 
 
 def sent(conductor, state, chosen, round):
@@ -50,10 +31,10 @@ def same(one, other):
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-@pytest.mark.parametrize("name", [*sorted(ALGORITHMS), *OTHERS])
+@pytest.mark.parametrize("name", NAMES)
 def test_updates_and_reports_see_no_other_client(name):
     """In a round that follows three others, so that servers and clients hold all the state they ever hold."""
-    conductor, state = conductor_of(name, X, CODES)
+    conductor, state = conductor_of(name)
     for round in range(ROUND):
         conductor.run_round(state, round)
     updates, reports = sent(conductor, copy.deepcopy(state), SPECS, ROUND)
@@ -73,9 +54,9 @@ def test_updates_and_reports_see_no_other_client(name):
         assert same(report[spec.position], reports[spec.position])
 
 
-@pytest.mark.parametrize("name", [*sorted(ALGORITHMS), *OTHERS])
+@pytest.mark.parametrize("name", NAMES)
 def test_what_is_sent_holds_no_memory_of_the_rows(name):
-    conductor, state = conductor_of(name, X, CODES)
+    conductor, state = conductor_of(name)
     conductor.run_round(state, 0)
     updates, reports = sent(conductor, state, SPECS, 1)
     rows = conductor.plan.data.X.untyped_storage().data_ptr()
