@@ -1,11 +1,14 @@
 """Promises that every row of `ALGORITHMS` keeps."""
 
 import inspect
+from contextlib import nullcontext
 
 import pytest
 from sklearn.base import clone
 
 from fedrela_sk.algorithms import ALGORITHMS, Algorithm, FedAvg, LocalOnly
+from fedrela_sk.participation import ClusteredSampling
+from tests.algorithms.helpers import TwoLayers, fit, three_classes
 from tests.algorithms.test_base import HOOKS
 
 EVERY = pytest.mark.parametrize("kind", list(ALGORITHMS.values()), ids=list(ALGORITHMS))
@@ -36,6 +39,17 @@ def test_every_method_but_fedavg_has_something_of_its_own(kind):
 @EVERY
 def test_it_is_documented(kind):
     assert inspect.getdoc(kind) != inspect.getdoc(Algorithm)
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_rules_that_weigh_or_chain_models_are_refused_where_no_model_is_averaged(name):
+    """CLIMB and FedNova send no model; FedDyn and SCAFFOLD count who takes part; alone there is nobody."""
+    refused = name in {"climb", "feddyn", "fednova", "local_only", "scaffold"}
+    rule = ClusteredSampling(share=0.7)
+    kind = ALGORITHMS[name].__name__
+    wanted = pytest.raises(ValueError, match=f"does not go with {kind}") if refused else nullcontext()
+    with wanted:
+        fit(name, TwoLayers, three_classes(60), participation=rule)
 
 
 def test_fedavg_is_the_default_of_every_hook():
