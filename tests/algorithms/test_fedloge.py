@@ -167,6 +167,16 @@ def test_without_a_backbone_psi_is_fedavgs_head():
     np.testing.assert_allclose(found, realigned(average_head), atol=1e-14)
 
 
+def test_the_fixed_classifier_of_the_defaults():
+    start = FedLoGe(n_steps=0).prepare(nn.Linear(32, 3), 3).sparse_head.weight
+    assert int((start == 0).sum()) == 57  # of 96
+    W = FedLoGe().prepare(nn.Linear(32, 3), 3).sparse_head.weight.double()
+    lengths = W.norm(dim=1)
+    np.testing.assert_allclose(lengths, 1.0, atol=1e-3)
+    cosines = (W / lengths[:, None]) @ (W / lengths[:, None]).T
+    np.testing.assert_allclose(cosines[~torch.eye(3, dtype=torch.bool)], -0.5, atol=1e-3)
+
+
 def test_a_head_without_bias_has_heads_without():
     head = FedLoGe(**QUICK).prepare(nn.Linear(4, 3, bias=False), 3)
     assert head.local_head.bias is None
