@@ -116,6 +116,43 @@ def test_the_first_term_ignores_logits_of_classes_that_are_not_in_the_batch():
     assert (now.weight.grad[HERE] != 0).all()
 
 
+class Normed(nn.Sequential):
+    """Five classes after a layer with BatchNorm, whose running statistics are not those of the batch."""
+
+    def __init__(self):
+        kind = {"dtype": torch.float64}
+        super().__init__(nn.Linear(2, 4, **kind), nn.BatchNorm1d(4, **kind), nn.Linear(4, 5, **kind))
+        nn.init.uniform_(self[1].running_mean)
+
+
+def test_the_received_model_answers_in_evaluation_mode():
+    now, received = Normed(), Normed()
+    start = {"noise": torch.zeros(1, 4, dtype=torch.float64)}
+    state = {name: tensor.clone() for name, tensor in received.state_dict().items()}
+    local = local_of([2, 2, 0, 2, 2], anchor=state, start=start, stream=Stream([0.5] * 3, [0] * 3))
+    got = BalanceFL().loss(model_of(now, BalanceFL(), 5), batch_of(X, Y), local)
+    x = torch.from_numpy(X)
+    with torch.no_grad():
+        z, before = now(x).numpy(), received.eval()(x).numpy()
+    assert got.item() == pytest.approx(by_hand(z, before, z), abs=1e-14)
+    assert all(torch.equal(tensor, received.state_dict()[name]) for name, tensor in state.items())
+    assert now[1].num_batches_tracked == 2  # this test's own pass is the second
+
+
+def test_features_for_the_covariance_are_those_of_evaluation_mode():
+    module, x = Normed(), torch.from_numpy(X)
+    data = ClientData(x, torch.from_numpy(Y), torch.ones(3), torch.ones(3))
+    start = BalanceFL(n_noise=5).begin(
+        model_of(module, BalanceFL(), 5), data, local_of(stream=np.random.default_rng(0))
+    )
+    assert module[1].num_batches_tracked == 0
+    with torch.no_grad():
+        h = module[1].eval()(module[0](x))
+    root = square_root(mean_class_covariance(h, torch.from_numpy(Y), torch.ones(3)))
+    expected = np.random.default_rng(0).standard_normal((5, 4)) @ root.numpy()
+    np.testing.assert_allclose(start["noise"], expected, rtol=0, atol=1e-12)
+
+
 def test_a_batch_with_every_class_keeps_nothing():
     module = FiveClasses(0)
     x, y = np.random.default_rng(0).normal(size=(5, 2)), np.arange(5)

@@ -53,16 +53,17 @@ def sgd(w, b, x, y, row_weights, n_steps=2, lr=0.5, momentum=0.0):
     return w, b
 
 
-def by_hand(n_rounds, auxiliary, beta=0.1, cap=50.0, momentum=0.0):
+def by_hand(n_rounds, auxiliary, beta=0.1, cap=50.0, momentum=0.0, decay=1.0):
     """(W, b, class weights for the next round) after some rounds."""
     w, b, a = W, B, np.ones(3)
-    for _ in range(n_rounds):
-        ends = [sgd(w, b, X[rows], Y[rows], a[Y[rows]], momentum=momentum) for rows in CLIENTS]
+    for t in range(n_rounds):
+        steps = {"lr": 0.5 * decay**t, "momentum": momentum}
+        ends = [sgd(w, b, X[rows], Y[rows], a[Y[rows]], **steps) for rows in CLIENTS]
         x, y = auxiliary
         changes = []
         for p in range(3):
             own = x[y == p]
-            end, _ = sgd(w, b, own, np.full(len(own), p), np.ones(len(own)), momentum=momentum)
+            end, _ = sgd(w, b, own, np.full(len(own), p), np.ones(len(own)), **steps)
             changes.append((end - w).ravel())
         w, b = (np.mean([end[i] for end in ends], axis=0) for i in (0, 1))
         a = 1 + beta * np.minimum(ratios(np.array(changes)), cap)
@@ -94,6 +95,12 @@ def test_rows_of_ones_own_and_a_cap():
     module = fit_small(RatioLoss(HELD, beta=0.5, cap=2.0), n_rounds=3).net_.module_
     np.testing.assert_allclose(module.weight.detach(), by_hand(3, HELD, 0.5, 2.0)[0], rtol=0, atol=1e-13)
     assert abs(by_hand(3, HELD, 0.5, 2.0)[0] - by_hand(3, HELD, 0.5)[0]).max() > 1e-4
+
+
+def test_the_server_trains_at_the_rate_of_the_round():
+    module = fit_small(RatioLoss(HELD), n_rounds=3, lr_schedule=0.4).net_.module_
+    w = by_hand(3, HELD, decay=0.4)[0]
+    np.testing.assert_allclose(module.weight.detach(), w, rtol=0, atol=1e-13)
 
 
 def test_round_zero_is_uniform_fedavg_bit_by_bit_and_so_is_every_round_without_beta():
