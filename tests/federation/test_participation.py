@@ -5,8 +5,10 @@ import pytest
 
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk.algorithms import LocalOnly
-from fedrela_sk.participation import ClusteredSampling, Mediators, OptimalSampling, UniformSampling
+from fedrela_sk.federation._lineup import line_up
+from fedrela_sk.participation import Choice, ClusteredSampling, Mediators, OptimalSampling, UniformSampling
 from tests.algorithms.helpers import GROUPS, TwoLayers, X, Y, fit, local_sgd, three_classes, weight
+from tests.federation.helpers import make_spec
 
 START, LR, STEPS = 0.5, 0.5, 2
 FOUR = np.array([0, 0, 1, 2, 2, 3])  # clients of 2, 1, 2 and 1 rows
@@ -124,3 +126,20 @@ def test_methods_whose_clients_send_no_model_are_refused(rule):
 def test_a_rule_out_of_range_is_refused_at_the_first_round():
     with pytest.raises(ValueError, match="share"):
         fit("fedavg", participation=ClusteredSampling(1.5))
+
+
+def test_groups_are_ordered_by_their_first_client():
+    class Rule:
+        needs_counts = False
+
+        def choose(self, round, stream, sizes, counts):
+            return Choice(((3, 0), (1,), (2,)), weights=(5.0, 1.0, 2.0))
+
+        def report_nbytes(self, n_classes):
+            return 0
+
+    specs = [make_spec(key, [key], key) for key in range(4)]
+    lineup = line_up(Rule(), specs, 0, 0, sizes=lambda: np.ones(4), counts=None)
+    assert [[spec.key for spec in group] for group in lineup.groups] == [[1], [2], [3, 0]]
+    assert lineup.weights == {1: 1.0, 2: 2.0, 0: 5.0}
+    assert [spec.key for spec in lineup.specs] == [0, 1, 2, 3]

@@ -38,6 +38,15 @@ def test_remix_gives_the_label_of_the_rarer_class(own, partner, share, expected)
     assert mix.y_share[0] == expected
 
 
+@pytest.mark.parametrize(
+    ("own", "partner", "share", "expected"),
+    [(0, 1, 0.4, 0.0), (1, 0, 0.6, 1.0), (0, 1, 0.5, 0.5), (1, 0, 0.5, 0.5)],
+)
+def test_remix_at_its_limits(own, partner, share, expected):
+    mix = Remix().mix(np.array([own, partner]), np.array([300.0, 100.0]), Fixed(share))
+    assert mix.y_share[0] == expected
+
+
 def test_remix_without_a_common_class_is_mixup():
     y, stream = np.array([0, 1, 2, 0, 1]), np.random.default_rng
     ours, plain = Remix(kappa=np.inf).mix(y, COUNTS, stream(3)), Mixup().mix(y, COUNTS, stream(3))

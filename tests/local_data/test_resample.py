@@ -103,6 +103,16 @@ def test_a_class_too_small_keeps_its_rows_and_is_named(sampler):
     np.testing.assert_array_equal(y[result.kept], result.y[: len(result.kept)])
 
 
+def test_rows_of_several_small_classes_keep_their_labels():
+    X, y = rows(30, 20, 2, 1)
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y = X[order], y[order]
+    result = resample(SMOTE(), X, y, np.array(list("abcd")), 0)
+    assert result.note.startswith("classes ['c', 'd'] stayed as they are (")
+    np.testing.assert_array_equal(y[result.kept], result.y[: len(result.kept)])
+    assert np.bincount(result.y).tolist() == [30, 30, 2, 1]
+
+
 @pytest.mark.parametrize(("counts", "reason"), [((5,), "one class only"), ((8, 1), "n_neighbors")])
 def test_where_nothing_can_be_done_all_rows_stay(counts, reason):
     X, y = rows(*counts)
