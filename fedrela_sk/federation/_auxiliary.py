@@ -5,7 +5,7 @@ from numbers import Integral
 import numpy as np
 import torch
 
-from fedrela_sk.exceptions import LabelError
+from fedrela_sk.exceptions import FedReLaError, LabelError
 from fedrela_sk.federation._boundary import codes_of, to_tensor
 
 
@@ -46,10 +46,17 @@ def auxiliary_rows(asked, X, codes, rows, classes, net, check):
         picked = torch.from_numpy(np.concatenate(of_class))
         return X[picked.to(X.device)], torch.from_numpy(codes)[picked].to(X.device)
     if not (isinstance(asked, tuple | list) and len(asked) == 2):
+        got = f"a {type(asked).__name__}" if hasattr(asked, "shape") else repr(asked)
         raise ValueError(
-            f"auxiliary must be a whole number >= 1 of rows per class or a pair (X, y), got {asked!r}."
+            f"auxiliary must be a whole number >= 1 of rows per class or a pair (X, y), got {got}."
         )
-    own, labels = check(asked[0], "auxiliary X"), codes_of(asked[1], classes, "auxiliary y")
+    try:
+        own = check(asked[0], "auxiliary X")
+    except FedReLaError:
+        raise
+    except ValueError as error:
+        raise ValueError(f"auxiliary X does not fit the training data: {error}") from error
+    labels = codes_of(asked[1], classes, "auxiliary y")
     if own.shape != (len(labels), *X.shape[1:]):
         raise ValueError(
             f"auxiliary must be one label per row and rows shaped as the training data, {tuple(X.shape[1:])}: got X "

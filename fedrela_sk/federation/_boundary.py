@@ -1,5 +1,6 @@
 """Where arrays become tensors: skorch and torch never see labels, data frames or float64 by accident."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,10 +77,53 @@ def positions_in(known, values):
     return np.array([position.get(value, -1) for value in values], dtype=np.int64)
 
 
+def check_rows(estimator, X, y):
+    """(X, y) as arrays of numbers and labels; the estimator learns number and names of the features."""
+    with _naming_columns(X, "X"):
+        X, y = validate_data(estimator, X, y, **_NUMBERS)
+        return _as_numbers(X), y
+
+
 def check_new_rows(estimator, X, what="X"):
     """Rows shaped as those that a federation was fitted on, finite numbers, as an ndarray."""
-    X = validate_data(estimator, X, reset=False, allow_nd=True, dtype="numeric", ensure_all_finite=False)
+    with _naming_columns(X, what):
+        X = _as_numbers(validate_data(estimator, X, reset=False, **_NUMBERS))
     return check_finite(X, what=what)
+
+
+_NUMBERS = {"allow_nd": True, "dtype": "numeric", "ensure_all_finite": False}
+
+
+def _as_numbers(X):
+    """`X` itself, or its objects as float64."""
+    return X.astype(np.float64) if X.dtype.kind == "O" else X
+
+
+@contextmanager
+def _naming_columns(X, what):
+    """Let errors about a data frame's values name the first column that holds no numbers."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        found = _first_word(X) if hasattr(X, "columns") else None
+        if found is None:
+            raise
+        column, value = found
+        raise ValueError(
+            f"Column {column!r} of {what} holds {value!r}, which is no number. Encode it before the federation, for "
+            "example with sklearn.preprocessing.OneHotEncoder in a ColumnTransformer, or drop it."
+        ) from error
+
+
+def _first_word(frame):
+    """(column, value) of the first value of a data frame that is no number, None if all are."""
+    for column in frame.columns:
+        for value in np.asarray(frame[column], dtype=object).ravel().tolist():
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                return column, value
+    return None
 
 
 def check_finite(X, specs=(), what="X"):

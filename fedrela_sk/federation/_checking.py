@@ -1,5 +1,7 @@
 """Parameters of a federation that no constraint table can describe."""
 
+import difflib
+
 from fedrela_sk.algorithms import ALGORITHMS
 
 # Parameters that stand in the signature before what they do is there: their defaults alone are accepted.
@@ -23,13 +25,30 @@ def check_relabeler(relabeler):
 
 def check_algorithm(algorithm):
     """The method as an object, its hyper-parameters checked."""
-    algorithm = ALGORITHMS[algorithm]() if isinstance(algorithm, str) else algorithm
+    if isinstance(algorithm, str):
+        algorithm = _named(algorithm)()
     algorithm.check()
     return algorithm
 
 
+def _named(name):
+    """The class of a method by its name."""
+    if name in ALGORITHMS:
+        return ALGORITHMS[name]
+    close = difflib.get_close_matches(name.lower(), ALGORITHMS, n=1)
+    hint = f"Did you mean {close[0]!r}? " if close else ""
+    raise ValueError(
+        f"The 'algorithm' parameter of FederatedClassifier must be an instance such as FedProx(mu=0.1), or one of "
+        f"the names {sorted(ALGORITHMS)}. {hint}Got {name!r}."
+    )
+
+
 def check_local_data(local_data, algorithm):
     """Refuse what is no tool for a client's rows, and mixing where the method makes its loss from features."""
+    if isinstance(local_data, type):
+        raise ValueError(
+            f"local_data must be an instance, got the class {local_data.__name__}. Pass {local_data.__name__}()."
+        )
     if hasattr(local_data, "_parameter_constraints"):
         local_data._validate_params()  # now: later, a sampler's ValueError means that a client has too few rows
     if hasattr(local_data, "mix") and algorithm.overrides("loss"):

@@ -1,5 +1,6 @@
 """`FederatedClassifier`: a federation simulated around a skorch net."""
 
+import warnings
 from contextlib import closing
 from numbers import Integral, Real
 from os import PathLike
@@ -12,7 +13,8 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from fedrela_sk._sklearn import UNUSED, HasMethods, Interval, StrOptions, _fit_context
-from fedrela_sk.algorithms import ALGORITHMS, Algorithm
+from fedrela_sk.algorithms import Algorithm
+from fedrela_sk.exceptions import FedReLaWarning
 from fedrela_sk.federation._boundary import check_new_rows, positions_in, to_tensor
 from fedrela_sk.federation._checking import refuse_reserved
 from fedrela_sk.federation._conductor import Conductor
@@ -178,7 +180,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     _parameter_constraints = {
         "estimator": [HasMethods(["fit", "get_params"]), None],
         "clients": [Interval(Integral, 1, None, closed="left"), HasMethods(["split", "get_n_splits"]), None],
-        "algorithm": [StrOptions(set(ALGORITHMS)), Algorithm],
+        "algorithm": [str, Algorithm],
         "relabeler": [HasMethods(["fit", "relabel"]), None],
         "relabel_at": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0, 1, closed="neither")],
         "relabel_every": [Interval(Integral, 1, None, closed="left"), None],
@@ -323,9 +325,20 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Position of each row's client, -1 for unknown."""
         if groups is None:
             return np.full(n_rows, -1)
-        positions = positions_in(self.client_names_, np.asarray(groups).tolist())
-        if len(positions) != n_rows:
-            raise ValueError(f"groups must have one entry per row: got {len(positions)} for {n_rows} rows.")
+        groups = np.asarray(groups)
+        if groups.shape != (n_rows,):
+            raise ValueError(
+                f"groups must have one entry per row: got shape {groups.shape} for {n_rows} rows."
+            )
+        positions = positions_in(self.client_names_, groups.tolist())
+        if n_rows and (positions < 0).all():
+            warnings.warn(
+                f"None of the groups is a client that took part, got {groups.tolist()[0]!r} first, where "
+                f"client_names_ begins with {self.client_names_[0]!r}: every row is predicted as one of an unknown "
+                "client. Pass groups of the same kind as at fit.",
+                FedReLaWarning,
+                stacklevel=3,
+            )
         return positions
 
     def predict(self, X, groups=None):

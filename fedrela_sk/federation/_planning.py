@@ -1,18 +1,19 @@
 """Everything before round 0: the data checked, the clients made, the net built, the rows set aside."""
 
 from functools import partial
+from numbers import Integral
 
 import numpy as np
 import torch
 
 from fedrela_sk._random import seed_from
-from fedrela_sk._sklearn import validate_data
 from fedrela_sk.exceptions import PartitionError
 from fedrela_sk.federation._auxiliary import auxiliary_rows
 from fedrela_sk.federation._boundary import (
     check_finite,
     check_new_rows,
     check_row_weights,
+    check_rows,
     encode_labels,
     to_tensor,
 )
@@ -28,7 +29,7 @@ from fedrela_sk.federation._schedule import relabel_round
 from fedrela_sk.federation._state import Plan
 from fedrela_sk.federation._validation import rows_of_the_callers, set_aside
 from fedrela_sk.federation._weights import check_class_weight
-from fedrela_sk.training import LocalData, build_net
+from fedrela_sk.training import LocalData, build_net, check_forward
 
 # Parameters of `FederatedClassifier` that the rounds read as they are.
 _AS_GIVEN = (
@@ -59,7 +60,7 @@ def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val):
         `fedrela_sk.exceptions`.
     """
     check_relabeler(estimator.relabeler)
-    X, y = validate_data(estimator, X, y, allow_nd=True, dtype="numeric", ensure_all_finite=False)
+    X, y = check_rows(estimator, X, y)
     encoded = encode_labels(y)
     codes, classes = encoded.codes, encoded.classes
     seed = seed_from(estimator.random_state)
@@ -80,6 +81,7 @@ def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val):
         algorithm.bare_loss,
     )
     X = to_tensor(X, net, specs)
+    check_forward(net, X, len(classes))
     check_validation(estimator.validation, estimator.select, X_val, y_val)
     check_new = partial(check_new_rows, estimator)
     validation = None
@@ -100,7 +102,7 @@ def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val):
         first_relabel=_first_relabel(estimator),
         relabel_posteriors=check_relabel_posteriors(estimator.relabel_posteriors),
         seed=seed,
-        notes=notes,
+        notes=(*notes, *_leak(algorithm.auxiliary)),
         auxiliary=auxiliary_rows(algorithm.auxiliary, X, codes, rows, classes, net, check_new),
         **{name: getattr(estimator, name) for name in _AS_GIVEN},
     )
@@ -116,6 +118,16 @@ def _rows_in_training(specs, weights, share):
             f"All clients are empty: validation={share} set every row with a weight aside. Use a smaller share."
         )
     return rows
+
+
+def _leak(auxiliary):
+    """What the history should say where the server holds rows that clients own."""
+    if not isinstance(auxiliary, Integral):
+        return ()
+    return (
+        f"auxiliary={auxiliary}: the server holds up to {auxiliary} rows of each class of the clients' own data. "
+        "Pass a pair (X, y) of rows that no client has where that matters.",
+    )
 
 
 def _local_data(X, weights, local_data):

@@ -6,6 +6,7 @@ import numpy as np
 
 from fedrela_sk._sklearn import _BaseScorer
 from fedrela_sk.metrics._clients import with_unseen
+from fedrela_sk.metrics._confusion import OF_ONE_CLASS, OVERALL
 from fedrela_sk.metrics._federated import federated_score
 from fedrela_sk.metrics._labels import check_groups, rows_by_client
 
@@ -54,6 +55,11 @@ def client_scorer(metric="balanced_accuracy", *, average="rows", pos_label=None)
     >>> 0.0 <= scorer(fed.fit(X, y, groups=bank), X, y, groups=bank) <= 1.0
     True
     """
+    if metric not in {*OVERALL, *OF_ONE_CLASS}:
+        raise ValueError(
+            f"metric must be one of {sorted([*OVERALL, *OF_ONE_CLASS])}, which come from confusion counts; got "
+            f"{metric!r}."
+        )
     if average not in AVERAGES:
         raise ValueError(f"average must be one of {AVERAGES}, got {average!r}.")
     return ClientScorer(federated_score, average, {"metric": metric, "pos_label": pos_label})

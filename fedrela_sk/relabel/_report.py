@@ -33,6 +33,9 @@ class RelabelReport:
     def __len__(self):
         return len(self.row)
 
+    def __repr__(self):
+        return f"RelabelReport({len(self)} rows changed; to_frame() shows them)"
+
     def to_dict(self):
         """Name to array, in the order of the attributes."""
         return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -38,6 +38,10 @@ class RelabelingReport:
     def __len__(self):
         return len(self.row)
 
+    def __repr__(self):
+        clients = len(set(self.client.tolist()))
+        return f"RelabelingReport({len(self)} rows changed at {clients} clients; to_frame() shows them)"
+
     def to_frame(self):
         """As a pandas data frame; needs pandas."""
         return data_frame({field.name: getattr(self, field.name) for field in fields(self)})

@@ -5,7 +5,7 @@ from fedrela_sk.training._engine import ENGINES, Engine, Loop, Stacked, start_en
 from fedrela_sk.training._graph import NotStackable
 from fedrela_sk.training._loop import LoopEngine
 from fedrela_sk.training._model import Batch, ClientData, Model, client_data
-from fedrela_sk.training._net import LocalSettings, build_net, read_settings, tensors_of
+from fedrela_sk.training._net import LocalSettings, build_net, check_forward, read_settings, tensors_of
 from fedrela_sk.training._posteriors import posteriors
 from fedrela_sk.training._stacked import StackedEngine
 from fedrela_sk.training._task import LocalData, LocalTask
@@ -26,6 +26,7 @@ __all__ = [
     "Stacked",
     "StackedEngine",
     "build_net",
+    "check_forward",
     "client_data",
     "device_turn",
     "one_thread_is_enough",

@@ -117,8 +117,9 @@ def _start_here(engine, net, data, algorithm, n_classes, seed, n_clients):
     try:
         running = settings.start(net, data, algorithm, n_classes, seed)
     except NotStackable as reason:
+        why = str(reason).rstrip(".")
         raise NetError(
-            f"engine={engine!r} cannot train this net: {reason}. Use engine='loop', or 'auto' to let such nets "
+            f"engine={engine!r} cannot train this net: {why}. Use engine='loop', or 'auto' to let such nets "
             "go to the loop by themselves."
         ) from reason
     return settings, running, "asked for"

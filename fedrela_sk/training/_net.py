@@ -9,7 +9,7 @@ from torch import nn
 
 from fedrela_sk._random import Purpose
 from fedrela_sk.exceptions import NetError
-from fedrela_sk.training._criterion import check_criterion
+from fedrela_sk.training._criterion import check_criterion, check_output
 from fedrela_sk.training._generator import forked_generators, seed_generators
 
 BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
@@ -107,6 +107,7 @@ def build_net(estimator, X, y, n_classes, seed, prepare=None, own_loss=False, ba
         net.initialize()
         verbose, net.verbose = net.verbose, 0  # a net that is sized would print
         for callback in user_callbacks(net):
+            _refuse_progress(callback)
             callback.on_train_begin(net, X=X, y=y)
         net.verbose = verbose
         if prepare is not None:
@@ -114,6 +115,45 @@ def build_net(estimator, X, y, n_classes, seed, prepare=None, own_loss=False, ba
     check_criterion(net.criterion_, own_loss, bare)
     net.classes_inferred_ = torch.arange(n_classes).numpy()
     return net
+
+
+def _refuse_progress(callback):
+    from fedrela_sk.losses import Progress
+
+    if isinstance(callback, Progress):
+        raise NetError(
+            "fedrela_sk.losses.Progress is for nets that skorch trains alone: a federation tells the loss how far "
+            "training is by itself, in rounds. Remove it from the net's callbacks."
+        )
+
+
+def check_forward(net, X, n_classes):
+    """Run the module once, on two rows in evaluation mode, so that what does not fit is named before round 0.
+
+    Parameters
+    ----------
+    net : initialised skorch net
+    X : tensor of shape (n_rows, ...)
+    n_classes : int
+
+    Raises
+    ------
+    NetError
+        If the module fails, or gives no column per class.
+    """
+    was_training = net.module_.training
+    net.module_.eval()
+    try:
+        with torch.no_grad(), forked_generators(net.device):
+            output = forward(net, X[:2].clone())
+    except Exception as error:
+        raise NetError(
+            f"The module fails on rows of shape {tuple(X.shape[1:])}: {type(error).__name__}: {error}. Make its "
+            "input fit them, for example with module__n_features or skorch.callbacks.InputShapeSetter."
+        ) from error
+    finally:
+        net.module_.train(was_training)
+    check_output(output, net.criterion_, n_classes)
 
 
 def _prepare(net, prepare, n_classes):

@@ -58,6 +58,11 @@ def stacked_forward(net, X, algorithm=None):
 
 def _proved_forward(module, X, own_loss):
     """The direct form where it gives what the module gives, else `torch.func.vmap`."""
+    normed = any(isinstance(layer, BATCH_NORMS) for layer in module.modules())
+    if own_loss and normed:
+        raise NotStackable(
+            "its BatchNorm is stacked only where the method leaves the forward pass to the engine"
+        )
     try:
         if own_loss:
             raise NotStackable("the method runs the module in a loss of its own")
@@ -65,7 +70,7 @@ def _proved_forward(module, X, own_loss):
         _prove(module, forward, X)
         return forward, "direct"
     except NotStackable as reason:
-        if any(isinstance(layer, BATCH_NORMS) for layer in module.modules()):
+        if normed:
             raise
         direct_reason = reason
     try:

@@ -1,6 +1,7 @@
 """Errors say what was got and what to do, and name client and round where there are any."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.dummy import DummyClassifier
@@ -11,7 +12,9 @@ from torch import nn
 
 from fedrela_sk import FedReLaRelabeler
 from fedrela_sk.algorithms import FedAvg
-from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
+from fedrela_sk.exceptions import FedReLaWarning, NetError, NotFiniteError
+from fedrela_sk.local_data import Mixup
+from fedrela_sk.losses import Progress
 from tests.federation.helpers import Logits, Probabilities, make_fed, make_net, make_rows
 
 X, Y = make_rows(60)
@@ -41,15 +44,15 @@ def test_an_update_that_is_not_finite_is_named(engine):
 
 def test_a_module_with_another_number_of_outputs():
     with pytest.raises(
-        NetError, match=r"Client 'east', round 0: .*shape \(rows, 3\); got \(20, 5\).*outputs to 3"
+        NetError, match=r"one column per class, shape \(rows, 3\); got \(2, 5\).*outputs to 3"
     ):
         fit(make_net(module__n_classes=5), GROUPS, clients=None)
-    with pytest.raises(NetError, match=r"got \(20,\)"):
+    with pytest.raises(NetError, match=r"got \(2,\)"):
         fit(make_net(nn.Sequential(Logits(3, 1), nn.Flatten(0))), GROUPS, clients=None)
 
 
 def test_a_module_for_other_columns():
-    with pytest.raises(ClientError, match=r"Client 'east' failed in round 0: RuntimeError: .*shapes"):
+    with pytest.raises(NetError, match=r"fails on rows of shape \(3,\): RuntimeError: .*module__n_features"):
         fit(make_net(module__n_features=4), GROUPS, clients=None)
 
 
@@ -60,9 +63,7 @@ def test_a_criterion_of_another_kind(criterion):
 
 
 def test_logits_where_probabilities_are_expected():
-    with pytest.raises(
-        NetError, match=r"Client 0, round 0: With criterion NLLLoss .*row \d+ .* sums to .*CrossEntropyLoss"
-    ):
+    with pytest.raises(NetError, match=r"With criterion NLLLoss .*row \d+ .* sums to .*CrossEntropyLoss"):
         fit(make_net(criterion=nn.NLLLoss))
     assert fit(make_net(Probabilities, criterion=nn.NLLLoss)).score(X, Y) > 0
 
@@ -180,3 +181,66 @@ def test_tiny_clients_never_raise_by_default():
     fed = fit(clients=200, relabeler=FedReLaRelabeler(0.3))
     assert len(fed.history_.empty_clients) == 140
     assert len(fed.clients_) == 200
+
+
+def test_a_name_that_is_nearly_one():
+    with pytest.raises(
+        ValueError, match=r"\['balancefl', 'climb', .*\]\. Did you mean 'fedprox'\? Got 'FedProx'"
+    ):
+        fit(algorithm="FedProx")
+    with pytest.raises(ValueError, match=r"'scaffold'\]\. Got 'qqq'"):
+        fit(algorithm="qqq")
+
+
+def test_a_class_where_an_instance_is_meant():
+    with pytest.raises(
+        ValueError, match=r"local_data must be an instance, got the class Mixup\. Pass Mixup\(\)"
+    ):
+        fit(local_data=Mixup)
+
+
+def test_words_name_their_column():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    frame["b"] = ["low", *["high"] * (len(X) - 1)]
+    for kind in (object, "category", "string"):
+        with pytest.raises(
+            ValueError, match=r"Column 'b' of X holds 'low', which is no number.*OneHotEncoder"
+        ):
+            make_fed().fit(frame.astype({"b": kind}), Y)
+    numbers = pd.DataFrame(X, columns=["a", "b", "c"])
+    fed = make_fed().fit(numbers, Y)
+    with pytest.raises(ValueError, match=r"Column 'b' of X holds 'low'"):
+        fed.predict(frame)
+    as_objects = make_fed().fit(numbers.astype({"b": object}), Y)
+    np.testing.assert_array_equal(
+        fed.predict_proba(numbers), as_objects.predict_proba(numbers.astype(object))
+    )
+
+
+def test_an_error_about_numbers_stays_as_it_is():
+    with pytest.raises(ValueError, match="minimum of 1 is required"):
+        make_fed().fit(pd.DataFrame(X[:0]), Y[:0])
+
+
+def test_progress_is_for_skorch_alone():
+    with pytest.raises(NetError, match=r"Progress is for nets that skorch trains alone.*Remove it"):
+        fit(make_net(callbacks=[Progress()]))
+
+
+def test_groups_of_another_kind_are_told():
+    fed = make_fed(clients=None, algorithm="local_only").fit(X, Y, groups=GROUPS)
+    with pytest.warns(
+        FedReLaWarning, match=r"None of the groups is a client.*got 7 first.*begins with 'east'"
+    ):
+        other = fed.predict_proba(X, groups=np.full(len(X), 7))
+    np.testing.assert_array_equal(other, fed.predict_proba(X))
+    with pytest.raises(ValueError, match=r"one entry per row: got shape \(\) for"):
+        fed.predict_proba(X, groups=3)
+
+
+def test_rows_of_clients_at_the_server_are_told():
+    notes = fit(algorithm="ratio_loss", n_rounds=1).history_.notes
+    assert any(
+        note.startswith("auxiliary=63: the server holds up to 63 rows of each class") for note in notes
+    )
+    assert not any("auxiliary" in note for note in fit(n_rounds=1).history_.notes)

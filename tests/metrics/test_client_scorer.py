@@ -156,3 +156,8 @@ def test_score_takes_groups(fitted):
     assert fitted.score(X, Y, weights, BANK) == accuracy_score(
         Y, fitted.predict(X, groups=BANK), sample_weight=weights
     )
+
+
+def test_a_metric_that_needs_more_than_counts_is_refused_at_once():
+    with pytest.raises(ValueError, match=r"metric must be one of \['accuracy', .*got 'average_precision'"):
+        client_scorer("average_precision")

@@ -650,3 +650,10 @@ class TestEstimator:
             relabeler = FedReLaRelabeler().set_fit_request(sample_weight=True)
             assert relabeler.get_metadata_routing().fit.requests == {"sample_weight": True}
             assert relabeler.get_metadata_routing().transform.requests == {}
+
+
+def test_a_report_is_short_where_it_is_printed():
+    Q, y = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.2, 0.8]]), np.array([0, 0, 0, 1])
+    relabeler = FedReLaRelabeler(0.3).fit(Q, y)
+    relabeler.relabel(Q, y, uniforms=np.zeros((4, 2)))
+    assert repr(relabeler.report()) == "RelabelReport(1 rows changed; to_frame() shows them)"

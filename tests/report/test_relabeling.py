@@ -26,3 +26,8 @@ def test_a_data_frame_has_one_row_per_changed_row():
     assert list(frame.columns) == COLUMNS
     assert frame.loc[1].tolist() == ["north", 8, 1, "common", "rare", 0.1, 1.1, 2.1, 3.1]
     assert make_report(0).to_frame().shape == (0, 9)
+
+
+def test_it_is_short_where_it_is_printed():
+    report = RelabelingReport(np.array(["a", "b", "a"]), *[np.arange(3)] * 8)
+    assert repr(report) == "RelabelingReport(3 rows changed at 2 clients; to_frame() shows them)"

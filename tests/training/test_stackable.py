@@ -9,6 +9,7 @@ from skorch.callbacks import GradientNormClipping, PrintLog
 from torch import nn
 
 from fedrela_sk._tree import copy
+from fedrela_sk.algorithms import Algorithm
 from fedrela_sk.training import NotStackable, tensors_of
 from fedrela_sk.training._stackable import clip_rule, stacked_forward
 from tests.training import nets
@@ -329,3 +330,20 @@ def test_other_callbacks_are_refused(callback):
         NotStackable, match=f"callback {type(callback).__name__} runs in one client's training"
     ):
         clip_rule((GradientNormClipping(1.0), callback))
+
+
+class OwnLoss(Algorithm):
+    """Runs the module itself."""
+
+    own_loss = True
+
+    def loss(self, model, batch, local):
+        return batch.criterion_loss(model(batch.x))
+
+
+def test_a_method_that_runs_the_module_is_stacked_under_vmap_but_not_with_batch_norm():
+    assert stacked_forward(nets.make_net(nets.Dense), nets.make_job((4, 4))[0].X, OwnLoss())[1] == "vmap"
+    with pytest.raises(
+        NotStackable, match="BatchNorm is stacked only where the method leaves the forward pass"
+    ):
+        stacked_forward(nets.make_net(nets.Normed), nets.make_job((4, 4))[0].X, OwnLoss())
