@@ -41,3 +41,16 @@ def test_traffic_of_a_later_round(name):
     record = fit(name, TwoLayers, DATA, n_rounds=2, epochs=1).history_[1]
     assert record.bytes_up == 4 * (up + 8 * (up > 0))
     assert record.bytes_down == 4 * down
+
+
+def named(start, end):
+    """Methods that the page names between two phrases."""
+    text = " ".join(PAGE.read_text(encoding="utf-8").split()).split(start)[1].split(end)[0]
+    return sorted(re.findall(r"`(\w+)`", text))
+
+
+def test_methods_that_special_rules_do_not_go_with():
+    no_model = [name for name, kind in ALGORITHMS.items() if not (kind.averages and kind.sends_model)]
+    assert named("clients that send their model, so not", ". - ") == sorted(no_model)
+    own = [name for name, kind in ALGORITHMS.items() if kind().overrides("loss")]
+    assert named("that make theirs from features:", ". These") == sorted(own)
