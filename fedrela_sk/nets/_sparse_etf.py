@@ -18,8 +18,10 @@ class SparseETF(nn.Module):
 
     W starts as a simplex (`simplex_etf`). Exactly ``floor(sparsity x in_features x out_features)`` entries
     become zero; the others take steps of Adam on ``sum_c (||w_c|| - norm)^2 - mean_c angle_c``, angle_c
-    between class c and its nearest class, and zeros stay zero. b is drawn like that of `nn.Linear`, as in
-    the authors' code, where nothing ever trains it.
+    between class c and its nearest class, and zeros stay zero. Two classes without a common entry stay at a
+    right angle, which happens where features are few: in about one of 11 draws for 10 classes and 32 features,
+    never for hundreds. b is drawn like that of `nn.Linear`, as in the authors' code, where nothing ever
+    trains it.
 
     Parameters
     ----------
