@@ -158,6 +158,7 @@ def test_features_of_zero_harm_nobody():
 
 def test_the_papers_projection():
     module = MOON().prepare(MLP(7, 5, hidden=(16,)), 5)
+    assert [type(layer) for layer in module[2]] == [nn.Linear, nn.ReLU, nn.Linear, nn.Linear]
     widths = [(layer.in_features, layer.out_features) for layer in module[2] if isinstance(layer, nn.Linear)]
     assert widths == [(16, 16), (16, 256), (256, 5)]
     head = sum(p.numel() for p in module[2].parameters())
