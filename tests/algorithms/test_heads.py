@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from fedrela_sk.algorithms import CReFF, FedETF, FedLF, FedLoGe, FedNPC, FedROD, FedYoYo
+from fedrela_sk.algorithms._heads import features_of
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.federation._validation import Validation
 from fedrela_sk.nets import find_head
@@ -122,6 +123,20 @@ def test_personal_models_outlive_a_pickle(algorithm):
     again = pickle.loads(pickle.dumps(fed))
     for who in (None, groups, np.where(groups == 0, 99, groups)):
         np.testing.assert_array_equal(again.predict_proba(x, who), fed.predict_proba(x, who))
+
+
+@OWN_MODELS
+def test_predictions_of_clients_leave_the_global_net_as_it_is(algorithm):
+    x, _, groups = data = three_classes(n_clients=4)
+    fed = run(algorithm, data=data, n_rounds=1)
+    before = fed.net_.predict_proba(x)
+    fed.predict_proba(x, groups)
+    np.testing.assert_array_equal(fed.net_.predict_proba(x), before)
+
+
+def test_features_of_many_rows_come_in_parts():
+    model, x = model_of(TwoLayers(), FedLF()), torch.randn(10, 3, dtype=torch.float64)
+    torch.testing.assert_close(features_of(model, x, size=4), model.frozen(x)[0], rtol=0, atol=1e-15)
 
 
 class Named(nn.Module):
