@@ -13,7 +13,7 @@ from fedrela_sk.exceptions import NetError
 from fedrela_sk.relabel._draw import TARGETS
 from fedrela_sk.relabel._normalization import NORMALIZATIONS
 from fedrela_sk.relabel._threshold import THRESHOLDS
-from tests.algorithms.helpers import engines_of
+from tests.algorithms.helpers import engines_of, three_classes
 
 X, Y = make_classification(240, weights=[0.8], class_sep=0.8, random_state=0)
 
@@ -45,6 +45,20 @@ def test_relabelling_moves_the_model_and_no_bytes(algorithm, engine):
     )
     assert with_.relabeled_mask_.any()
     assert not np.array_equal(with_.predict_proba(X), without.predict_proba(X))
+    for name in ("bytes_up", "bytes_down"):
+        np.testing.assert_array_equal(with_.history_.column(name), without.history_.column(name))
+
+
+@pytest.mark.parametrize("algorithm", ROWS)
+def test_a_class_that_relabelling_brings_to_a_client_moves_no_bytes(algorithm):
+    X, y, groups = three_classes()
+    settings = {"clients": None, "algorithm": algorithm, "n_rounds": 2, "relabel_at": 1, "random_state": 0}
+    with_, without = (
+        FederatedClassifier(**settings, relabeler=relabeler).fit(X, y, groups=groups)
+        for relabeler in (FedReLaRelabeler(0.3), None)
+    )
+    assert 2 not in y[groups == 0]
+    assert 2 in with_.y_relabeled_[groups == 0]
     for name in ("bytes_up", "bytes_down"):
         np.testing.assert_array_equal(with_.history_.column(name), without.history_.column(name))
 

@@ -47,6 +47,7 @@ def _figures(job, row, done, arm):
         return None
     kept = [run for run in runs if "diverged" not in run]
     names = [name for name, value in kept[0].items() if isinstance(value, int | float)] if kept else []
+    names = [name for name in names if all(name in run for run in kept)]
     figures = {name: np.array([run[name] for run in kept], dtype=float) for name in names}
     return figures | {"engine": kept[0]["engine"] if kept else "", "n_diverged": len(runs) - len(kept)}
 

@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk.algorithms._base import Algorithm
-from fedrela_sk.algorithms._checks import check_at_least, check_whole
+from fedrela_sk.algorithms._checks import check_at_least, check_choice, check_whole
 from fedrela_sk.algorithms._heads import features_of, marked, path
 from fedrela_sk.nets import find_head
 
@@ -30,7 +30,8 @@ class CReFF(Algorithm):
 
     As in the authors' code; the paper's own text was not available to us. The code transforms the images of
     the reported rows ("differentiable siamese augmentation"), which tables have no counterpart of: it is left
-    out. A report tells the server which classes a client has. With C classes and d features it costs
+    out. A report tells the server which classes a client has; rows that were relabelled into a class that the
+    client lacks are left out of it (``counts="relabeled"`` takes them in, and sends more). With C classes and d features it costs
     C (d + 1) numbers for each class that the client has, and V as many numbers once on the way down. On the
     server a round takes retrain_epochs x C x n_features / retrain_batch small steps, 0.3 s for 10 classes.
 
@@ -48,6 +49,8 @@ class CReFF(Algorithm):
     n_rows : int >= 1, default=32
         Rows of a class in one gradient.
     n_repeats : int >= 1, default=10
+    counts : {"original", "relabeled"}, default="original"
+        Labels that say which classes a client has.
     head : str or None, default=None
         Name of the net's last linear layer; None: the last one with a column for every class.
 
@@ -69,6 +72,7 @@ class CReFF(Algorithm):
         retrain_batch=32,
         n_rows=32,
         n_repeats=10,
+        counts="original",
         head=None,
     ):
         self.n_features = n_features
@@ -79,9 +83,11 @@ class CReFF(Algorithm):
         self.retrain_batch = retrain_batch
         self.n_rows = n_rows
         self.n_repeats = n_repeats
+        self.counts = counts
         self.head = head
 
     def check(self):
+        check_choice("counts", self.counts, ("original", "relabeled"))
         for name in ("n_features", "retrain_batch", "n_rows", "n_repeats"):
             check_whole(name, getattr(self, name), 1)
         for name in ("match_steps", "retrain_epochs"):
@@ -114,7 +120,8 @@ class CReFF(Algorithm):
         h = _with_ones(features_of(model, data.X), V.shape[1])
         residual = torch.softmax(h @ V.T, 1) - F.one_hot(data.y, len(V)).to(h)
         gradients = {}
-        for c in data.y[data.weights > 0].unique().tolist():
+        owned = local.counts[data.y] > 0  # a class that relabelling brought in is no class of the client's
+        for c in data.y[owned & (data.weights > 0)].unique().tolist():
             rows = torch.nonzero((data.y == c) & (data.weights > 0))[:, 0]
             drawn = self._drawn(len(rows), local.stream).to(h) * data.weights[rows]
             gradients[str(c)] = (residual[rows] * (drawn / drawn.sum())[:, None]).T @ h[rows]

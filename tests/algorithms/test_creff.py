@@ -11,7 +11,7 @@ from fedrela_sk.algorithms import CReFF, FedAvg, Job, RoundFacts
 from fedrela_sk.algorithms._creff import matching_loss
 from fedrela_sk.training._generator import forked_generators, seed_generators
 from tests.algorithms.heads import GROUPS, OneLayer, X, Y, data_of, fit_small, local_of, model_of, run
-from tests.algorithms.helpers import TwoLayers, three_classes
+from tests.algorithms.helpers import TwoLayers, fit, three_classes
 
 FACTS = RoundFacts(round=0, n_participants=2, n_clients=2, lr=0.1)
 QUICK = {"n_features": 5, "match_steps": 3, "retrain_epochs": 2}
@@ -47,7 +47,8 @@ def as_columns(gradients):
 
 def report_of(algorithm, module, x, y, V, weights=None):
     model = model_of(module, algorithm)
-    local = local_of(server={"classifier": V}, stream=numpy_stream(0, Purpose.REPORT, 3, 7))
+    counts = torch.bincount(y, minlength=3).tolist()
+    local = local_of(server={"classifier": V}, counts=counts, stream=numpy_stream(0, Purpose.REPORT, 3, 7))
     return algorithm.report(model, data_of(x, y, weights), local)
 
 
@@ -270,3 +271,26 @@ def test_traffic_of_a_round():
 def test_bad_values(params, message):
     with pytest.raises(ValueError, match=message):
         fit_small(CReFF(**params))
+
+
+class MoveOne:
+    """Relabels one row of every client into the rarest class."""
+
+    def fit(self, Q, y):
+        return self
+
+    def relabel(self, Q, y, uniforms=None):
+        new = np.array(y)
+        new[0] = 2
+        return new
+
+
+@pytest.mark.parametrize(("counts", "more"), [("original", 0), ("relabeled", 1)])
+def test_relabelling_adds_no_class_to_a_report_unless_asked_to(counts, more):
+    data = three_classes(n_clients=4)  # client 0 has no row of class 2
+    quick = CReFF(match_steps=1, retrain_epochs=1, counts=counts)
+    fed = fit(quick, TwoLayers, data, n_rounds=2, relabeler=MoveOne(), relabel_at=1)
+    before, after = (record.bytes_up for record in fed.history_)
+    n_new = sum(2 not in data[1][data[2] == client] for client in range(4))
+    assert n_new > 0
+    assert after - before == more * n_new * 3 * (4 + 1) * 8
