@@ -31,9 +31,10 @@ class CReFF(Algorithm):
     As in the authors' code; the paper's own text was not available to us. The code transforms the images of
     the reported rows ("differentiable siamese augmentation"), which tables have no counterpart of: it is left
     out. A report tells the server which classes a client has; rows that were relabelled into a class that the
-    client lacks are left out of it (``counts="relabeled"`` takes them in, and sends more). With C classes and d features it costs
-    C (d + 1) numbers for each class that the client has, and V as many numbers once on the way down. On the
-    server a round takes retrain_epochs x C x n_features / retrain_batch small steps, 0.3 s for 10 classes.
+    client lacks are left out of it (``counts="relabeled"`` takes them in, and sends more). With C classes and
+    d features it costs C (d + 1) numbers for each class that the client has, and V as many numbers once on the
+    way down. On the server a round takes retrain_epochs x C x n_features / retrain_batch small steps, 0.3 s for
+    10 classes.
 
     Parameters
     ----------
