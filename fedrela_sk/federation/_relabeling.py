@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import has_fit_parameter
@@ -92,7 +93,7 @@ def relabel_client(relabeler, net, X, y, classes, spec, round, seed, settings, b
     result : ClientRelabeling
     """
     Q = collect_posteriors(net, X, len(classes), spec, round, seed, settings, batch_size)
-    return relabel_alone(relabeler, Q, y, classes, spec, round, seed, weights)
+    return relabel_alone(relabeler, Q.cpu().numpy(), y, classes, spec, round, seed, weights)
 
 
 def relabel_alone(relabeler, Q, y, classes, spec, round, seed, weights):
@@ -122,7 +123,7 @@ def _named(spec, round):
 
 
 def collect_posteriors(net, X, n_classes, spec, round, seed, settings, batch_size):
-    """Finite posteriors of the client's rows."""
+    """Finite posteriors of the client's rows, float64 tensor of shape (n_rows, n_classes) on the device of `X`."""
     stream = numpy_stream(seed, Purpose.AUGMENT, round, spec.code)
     with _named(spec, round):
         with forked_generators(net.device):
@@ -137,9 +138,10 @@ def collect_posteriors(net, X, n_classes, spec, round, seed, settings, batch_siz
                 batch_size=batch_size,
                 stream=stream,
             )
-        bad = np.flatnonzero(~np.isfinite(Q).all(axis=1))
-        if len(bad):
-            raise NotFiniteError(f"the posterior of its row {bad[0]} is not finite, got {Q[bad[0]]}.")
+        finite = torch.isfinite(Q).all(dim=1)
+        if not finite.all():
+            row = int(finite.int().argmin())
+            raise NotFiniteError(f"the posterior of its row {row} is not finite, got {Q[row].cpu().numpy()}.")
     return Q
 
 

@@ -16,6 +16,9 @@ from fedrela_sk.federation._relabeling import (
 from fedrela_sk.relabel import FedReLaRelabeler
 from fedrela_sk.relabel._many import relabel_many
 
+# kinds of devices on which the posteriors of all clients stay and are compared; elsewhere NumPy does it
+ACCELERATORS = {"cuda"}
+
 
 def relabel_clients(
     relabeler,
@@ -34,6 +37,7 @@ def relabel_clients(
     """Relabel many clients: a plain `FedReLaRelabeler` in one pass over all their rows, others one by one.
 
     Both ways give a client the same labels from its own rows alone; posteriors are collected client by client.
+    Where they lie on an accelerator, the pass over all rows and classes runs there in float64.
 
     Parameters
     ----------
@@ -70,17 +74,16 @@ def relabel_clients(
         return relabel_alone(relabeler, Q, y[rows], classes, spec, round, seed, own_weights)
 
     if type(relabeler) is not FedReLaRelabeler:
-        return [alone(spec, collect(spec)) for spec in specs]
+        return [alone(spec, collect(spec).cpu().numpy()) for spec in specs]
     rows = np.concatenate([spec.train_rows for spec in specs])
-    ends = np.cumsum([len(spec.train_rows) for spec in specs])
-    Q = np.empty((len(rows), len(classes)))
-    parts = np.split(Q, ends[:-1])
+    Q = torch.empty((len(rows), len(classes)), dtype=torch.float64, device=X.device)
+    parts = Q.split([len(spec.train_rows) for spec in specs])
     for spec, part in zip(specs, parts, strict=True):
-        part[:] = collect(spec)
+        part.copy_(collect(spec))
     try:
         return relabel_together(
             relabeler,
-            Q,
+            Q if Q.device.type in ACCELERATORS else Q.cpu().numpy(),
             y[rows],
             codes[rows],
             classes,
@@ -90,7 +93,7 @@ def relabel_clients(
             None if weights is None else weights[rows],
         )
     except ValueError:  # of some client's rows: by itself it raises an error with its name
-        return [alone(spec, part) for spec, part in zip(specs, parts, strict=True)]
+        return [alone(spec, part.cpu().numpy()) for spec, part in zip(specs, parts, strict=True)]
 
 
 def relabel_together(relabeler, Q, y, codes, classes, specs, round, seed, weights):

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fedrela_sk.relabel._zscore import TINY_RANGE
+from fedrela_sk.relabel._zscore import TINY_RANGE, standardize
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,28 @@ class Groups:
         """Mean and standard deviation of every group, the latter 0 where no more than `ddof` rows are there."""
         total = self.total
         mean = self.sum(values) / total
-        deviations = values - mean[self.of_row]
+        deviations = self.deviations(values, mean)
         first, second = self.sum(deviations), self.sum(deviations * deviations)
         mean = mean + first / total  # `first` is what rounding left of it
         known = total > ddof
         variance = np.maximum(second - first**2 / total, 0.0) / np.where(known, total - ddof, 1.0)
         return mean, np.where(known, np.sqrt(variance), 0.0)
+
+    def deviations(self, values, centre):
+        """Values less the centre of their group."""
+        return values - centre[self.of_row]
+
+    def standardize(self, values, centre, scale, unit):
+        """`standardize` with the centre and the scale of every row's group."""
+        return standardize(values, centre[self.of_row], scale[self.of_row], unit)
+
+    def tiny_moments(self, values, ddof, tiny, low, reach):
+        """`moments` of the groups of a mask, which are stretched by exact powers of two first."""
+        part, rows = self.part(tiny)
+        power = np.frexp(reach[tiny])[1]
+        stretched = np.ldexp(values[rows] - low[tiny][part.of_row], -power[part.of_row])
+        mean, std = part.moments(stretched, ddof)
+        return low[tiny] + np.ldexp(mean, power), np.ldexp(std, power)
 
     def part(self, chosen):
         """Only the groups of a mask, renumbered, and the mask of their rows."""
@@ -84,13 +100,8 @@ def group_mean_and_std(values, groups, ddof, min_scale):
     low, reach = groups.range(values)
     mean, std = groups.moments(values, ddof)
     tiny = (reach > 0) & (reach < TINY_RANGE)
-    if tiny.any():  # stretched by exact powers of two first
-        part, rows = groups.part(tiny)
-        power = np.frexp(reach[tiny])[1]
-        stretched = np.ldexp(values[rows] - low[tiny][part.of_row], -power[part.of_row])
-        mean_tiny, std_tiny = part.moments(stretched, ddof)
-        mean[tiny] = low[tiny] + np.ldexp(mean_tiny, power)
-        std[tiny] = np.ldexp(std_tiny, power)
+    if tiny.any():
+        mean[tiny], std[tiny] = groups.tiny_moments(values, ddof, tiny, low, reach)
     spread = (reach > 0) & (std > 0)
     return mean, np.where(spread, np.maximum(std, min_scale), 0.0)
 
@@ -103,4 +114,4 @@ def group_lowest_and_range(values, groups, ddof, min_scale):
 
 def group_zero_and_one(values, groups, ddof, min_scale):
     """Centre 0 and scale 1 of every group."""
-    return np.zeros(groups.n_groups), np.ones(groups.n_groups)
+    return np.zeros_like(groups.total), np.ones_like(groups.total)

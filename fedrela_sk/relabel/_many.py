@@ -11,16 +11,14 @@ import numpy as np
 from sklearn.base import clone
 
 from fedrela_sk._checks import check_classes, label_dtype
+from fedrela_sk.relabel import _many_numpy
 from fedrela_sk.relabel._draw import TARGETS
-from fedrela_sk.relabel._groups import Groups
 from fedrela_sk.relabel._limits import limit_changes
-from fedrela_sk.relabel._many_clients import ManyClients
 from fedrela_sk.relabel._normalization import NORMALIZATIONS
 from fedrela_sk.relabel._priors import prior_weights
 from fedrela_sk.relabel._report import RelabelReport
-from fedrela_sk.relabel._rho import Candidates, Statistics, Yardsticks, candidates_of_groups
+from fedrela_sk.relabel._rho import Candidates, Statistics, Yardsticks
 from fedrela_sk.relabel._threshold import THRESHOLDS
-from fedrela_sk.relabel._zscore import standardize
 
 
 def relabel_many(relabeler, Q, y, codes, sizes, uniforms, random_states, weights=None):
@@ -30,8 +28,9 @@ def relabel_many(relabeler, Q, y, codes, sizes, uniforms, random_states, weights
     ----------
     relabeler : FedReLaRelabeler
         With its `classes`. It is left as it is.
-    Q : ndarray of shape (n_rows, n_classes)
-        Posteriors or scores, one client after the other.
+    Q : ndarray or float64 tensor of shape (n_rows, n_classes)
+        Posteriors or scores, one client after the other. What touches every row and class of a tensor runs in
+        torch where the tensor is (`_many_torch`); all else is the same, on the host.
     y : ndarray of shape (n_rows,)
         Labels.
     codes : ndarray of shape (n_rows,), int
@@ -59,7 +58,8 @@ def relabel_many(relabeler, Q, y, codes, sizes, uniforms, random_states, weights
     """
     pattern = clone(relabeler)
     pattern._validate_params()
-    values = pattern._check_rows(Q, reset=True)
+    steps = _steps_of(Q)
+    values = steps.check_rows(pattern, Q)
     pattern.classes_ = check_classes(pattern.classes, values.shape[1])
     client = np.repeat(np.arange(len(sizes)), sizes)
     fitted = fit_many(
@@ -74,13 +74,15 @@ def relabel_many(relabeler, Q, y, codes, sizes, uniforms, random_states, weights
         threshold=pattern.threshold,
         weights=weights,
     )
-    found = candidates_of_groups(values, fitted.group, fitted.yardsticks)
+    found = steps.candidates_of_groups(values, fitted.group, fitted.yardsticks)
     taken = TARGETS[pattern.target](found, uniforms(found.row, found.column) < found.rho)
     taken = taken[_within_limits(taken, codes, client, fitted.class_count.shape, pattern)]
     new = codes.astype(np.int64)
     new[taken.row] = taken.column
     own = fitted.of_clients()
-    reports = _reports(pattern, values, y, taken, fitted.threshold[client[taken.row], taken.column], sizes)
+    posterior = pattern._posteriors(steps.rows_of(values, taken.row))[np.arange(len(taken.row)), taken.column]
+    threshold = fitted.threshold[client[taken.row], taken.column]
+    reports = _reports(pattern.classes_, posterior, y, taken, threshold, sizes)
     relabelers = [_learned(pattern, *each) for each in zip(own, reports, random_states, strict=True)]
     return new, relabelers
 
@@ -128,7 +130,7 @@ def fit_many(
 
     Parameters
     ----------
-    values : ndarray of shape (n_rows, n_classes), float64
+    values : ndarray or tensor of shape (n_rows, n_classes), float64
     codes, client : ndarray of shape (n_rows,), int
         Class and client of every row; clients ascend.
     n_clients : int
@@ -152,24 +154,32 @@ def fit_many(
     counts = counts.reshape(n_clients, n_classes)
     counted = slice(None) if weights is None else weights > 0
     own_weights = None if weights is None else weights[counted]
-    groups = Groups(group[counted], len(cell), own_weights)
-    clients = ManyClients(np.bincount(client[counted], minlength=n_clients), own_weights)
+    sizes = np.bincount(client[counted], minlength=n_clients)
+    parts = _steps_of(values).parts_of(values, counted, group[counted], len(cell), sizes, own_weights)
     mean = np.full((len(cell) + 1, n_classes), np.nan)
     scale = np.zeros((len(cell) + 1, n_classes))
     t = np.full((n_clients, n_classes), 0.0 if tau > 0 and not rule.thresholded else np.inf)
-    for column in range(n_classes):
-        own = np.ascontiguousarray(values[counted, column])
+    for columns, own, groups, clients in parts:
         centre, spread = rule.of_groups(own, groups, ddof, min_scale)
-        mean[:-1, column], scale[:-1, column] = centre, spread
+        mean[:-1, columns], scale[:-1, columns] = centre, spread
         if tau > 0 and rule.thresholded:
-            z = standardize(own, centre[groups.of_row], spread[groups.of_row], rule.unit)
-            t[:, column] = THRESHOLDS[threshold](clients.of(z), tau)
+            z = groups.standardize(own, centre, spread, rule.unit)
+            t[:, columns] = THRESHOLDS[threshold](clients.of(z), tau)
     v = prior_weights(counts)
     owner, label = np.divmod(cell, n_classes)
     gain, limit = np.zeros(mean.shape), np.full(mean.shape, np.inf)
     gain[:-1] = np.maximum(v[owner] - v[owner, label][:, np.newaxis], 0.0)
     limit[:-1] = t[owner]
     return ManyStatistics(counts, v, t, cell, group, Yardsticks(mean, scale, gain, limit, rule))
+
+
+def _steps_of(values):
+    """The module with the steps over every row and class: NumPy's, or torch's for a tensor."""
+    if isinstance(values, np.ndarray):
+        return _many_numpy
+    from fedrela_sk.relabel import _many_torch  # relabelling itself does not need torch
+
+    return _many_torch
 
 
 def _within_limits(drawn, codes, client, shape, relabeler):
@@ -182,13 +192,12 @@ def _within_limits(drawn, codes, client, shape, relabeler):
     )
 
 
-def _reports(relabeler, values, y, taken, threshold, sizes):
+def _reports(classes, posterior, y, taken, threshold, sizes):
     """`RelabelReport` of every client, in turn."""
-    classes = relabeler.classes_
     whole = (
         y[taken.row],
         classes[taken.column].astype(label_dtype(y, classes)),
-        relabeler._posteriors(values[taken.row])[np.arange(len(taken.row)), taken.column],
+        posterior,
         taken.z,
         threshold,
         taken.rho,

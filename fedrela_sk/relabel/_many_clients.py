@@ -5,11 +5,33 @@ import numpy as np
 from fedrela_sk.relabel._threshold import ROUNDING
 
 
+def blocks_of(sizes):
+    """Consecutive runs of rows as lines of blocks, whose width is the next power of two.
+
+    A line's width depends on its run alone, and all blocks hold at most twice as many positions as there are rows.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (n_runs,), int >= 1
+
+    Returns
+    -------
+    blocks : list of (ndarray of shape (n_lines,), ndarray of shape (n_lines, width)), int
+        Which runs, and positions of their rows; those beyond a run's rows are the position after the last row.
+    """
+    starts, blocks = np.cumsum(sizes) - sizes, []
+    power = np.frexp(sizes - 1)[1]
+    for exponent in np.unique(power):
+        runs = np.flatnonzero(power == exponent)
+        place, size = np.arange(2**exponent), sizes[runs, np.newaxis]
+        blocks.append((runs, np.where(place < size, starts[runs, np.newaxis] + place, sizes.sum())))
+    return blocks
+
+
 class ManyClients:
     """Rows of many clients, one client after the other.
 
-    Clients of about one size are sorted together, as lines of a block whose width is the next power of two:
-    a line's width depends on the client alone, and memory is at most twice that of the rows.
+    Clients of about one size are sorted together, as lines of one of `blocks_of`.
 
     Parameters
     ----------
@@ -22,18 +44,10 @@ class ManyClients:
     def __init__(self, sizes, weights=None):
         self.sizes = sizes
         self.weights = None if weights is None else np.append(weights, 0.0)
-        starts = np.cumsum(sizes) - sizes
         self.total = sizes.astype(np.float64)
         if weights is not None:
             self.total = np.bincount(np.repeat(np.arange(len(sizes)), sizes), weights)
-        # (clients, positions of their rows); a line's positions beyond its rows are that of the end
-        self._blocks = []
-        power = np.frexp(sizes - 1)[1]
-        for exponent in np.unique(power):
-            clients = np.flatnonzero(power == exponent)
-            place, size = np.arange(2**exponent), sizes[clients, np.newaxis]
-            rows = np.where(place < size, starts[clients, np.newaxis] + place, sizes.sum())
-            self._blocks.append((clients, rows))
+        self._blocks = blocks_of(sizes)
 
     def of(self, z):
         """The rows with their values in a column, ndarray of shape (n_rows,), for a rule of `THRESHOLDS`."""

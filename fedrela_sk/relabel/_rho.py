@@ -217,10 +217,27 @@ def _candidates(values, groups, yardsticks):
     """The same, `groups` being one for all rows or one for each; memory is that of a few `values`."""
     row, column = np.divmod(np.flatnonzero(values > yardsticks.floor[groups]), values.shape[1])
     group = groups if np.isscalar(groups) else groups[row]
+    return candidates_among(values[row, column], row, column, group, yardsticks)
+
+
+def candidates_among(values, row, column, group, yardsticks):
+    """Those of given pairs (row, target) whose rho is positive.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_pairs,), float64
+    row, column : ndarray of shape (n_pairs,), int
+        Rows ascend, and so do the targets of each row.
+    group : int or ndarray of shape (n_pairs,), int
+        Of the row.
+    yardsticks : Yardsticks
+
+    Returns
+    -------
+    found : Candidates
+    """
     rule, t = yardsticks.normalization, yardsticks.threshold[group, column]
-    z = standardize(
-        values[row, column], yardsticks.mean[group, column], yardsticks.scale[group, column], rule.unit
-    )
+    z = standardize(values, yardsticks.mean[group, column], yardsticks.scale[group, column], rule.unit)
     rho = np.zeros(len(z))
     above = z > t
     rho[above] = rule.strength(z[above], t[above]) * yardsticks.gain[group, column][above]

@@ -2,7 +2,6 @@
 
 from contextlib import contextmanager
 
-import numpy as np
 import torch
 
 from fedrela_sk import _tree
@@ -29,13 +28,18 @@ def posteriors(net, X, n_classes, batch_size=EVAL_ROWS):
     -------
     Q : ndarray of shape (n_rows, n_classes), float64
     """
+    return _in_evaluation(net, X, n_classes, batch_size).cpu().numpy()
+
+
+def _in_evaluation(net, X, n_classes, batch_size=EVAL_ROWS):
+    """The same as a tensor on the device of `X`."""
     net.module_.eval()
-    Q = np.empty((len(X), n_classes))
+    Q = torch.empty((len(X), n_classes), dtype=torch.float64, device=X.device)
     with torch.no_grad():
         for start, stop in batch_bounds(len(X), batch_size) if len(X) else ():
             output = forward(net, X[start:stop].clone())  # a module may write to its input
             check_output(output, net.criterion_, n_classes)
-            Q[start:stop] = posteriors_of(net.criterion_, output).cpu().numpy()
+            Q[start:stop] = posteriors_of(net.criterion_, output)
     return Q
 
 
@@ -61,20 +65,21 @@ def client_posteriors(net, X, n_classes, *, passes, augment, mode, batch_size, s
 
     Returns
     -------
-    Q : ndarray of shape (n_rows, n_classes), float64
+    Q : tensor of shape (n_rows, n_classes), float64
+        On the device of `X`.
     """
     if mode == "eval" and not augment:
-        return posteriors(net, X, n_classes)  # every pass would be the same
-    total = np.zeros((len(X), n_classes))
+        return _in_evaluation(net, X, n_classes)  # every pass would be the same
+    total = torch.zeros((len(X), n_classes), dtype=torch.float64, device=X.device)
     # BatchNorm has no statistics of one row
     frozen = [layer for layer in net.module_.modules() if isinstance(layer, BATCH_NORMS) and len(X) == 1]
     with _modes(net.module_, mode == "train", augment, frozen), torch.no_grad():
         for _ in range(passes):
             order = stream.permutation(len(X))
             for start, stop in batch_bounds(len(X), batch_size, merge_single=True):
-                rows = order[start:stop]
-                output = forward(net, X[torch.from_numpy(rows)])
-                total[rows] += posteriors_of(net.criterion_, output).cpu().numpy()
+                rows = torch.from_numpy(order[start:stop])
+                output = forward(net, X[rows])
+                total[rows] += posteriors_of(net.criterion_, output)
     return total / passes
 
 

@@ -104,6 +104,20 @@ def assert_same_results(ours, theirs):
     return n_changed
 
 
+@pytest.fixture
+def accelerated(monkeypatch):
+    """The CPU counts as an accelerator; the kinds of posteriors that are relabelled together are recorded."""
+    monkeypatch.setattr(_relabeling_together, "ACCELERATORS", {"cpu"})
+    plain, kinds = _relabeling_together.relabel_many, []
+
+    def spy(relabeler, Q, *others):
+        kinds.append((type(Q), Q.dtype))
+        return plain(relabeler, Q, *others)
+
+    monkeypatch.setattr(_relabeling_together, "relabel_many", spy)
+    return kinds
+
+
 class NeverTogether:
     """Stands for the pass over all clients where it must not be used."""
 
@@ -130,6 +144,23 @@ def test_they_get_what_they_get_by_themselves(params, weights, set_aside):
     ours = together(relabeler, specs, weights=weights, seed=3)
     assert assert_same_results(ours, one_by_one(relabeler, specs, weights=weights, seed=3)) > 10
     assert not hasattr(relabeler, "classes_")
+
+
+@pytest.mark.parametrize("set_aside", [False, True])
+@pytest.mark.parametrize("weights", [None, np.random.default_rng(0).integers(0, 4, N_ROWS) + 0.5])
+@pytest.mark.parametrize("settings", [{}, {"mode": "train", "passes": 2}], ids=["eval", "train"])
+def test_an_accelerator_gives_them_the_same(settings, weights, set_aside, accelerated):
+    relabeler, specs = FedReLaRelabeler(0.3), make_specs(set_aside)
+    ours = together(relabeler, specs, weights=weights, settings=settings)
+    theirs = one_by_one(relabeler, specs, weights=weights, settings=settings)
+    assert assert_same_results(ours, theirs) > 10
+    assert accelerated == [(torch.Tensor, torch.float64)]
+
+
+def test_off_accelerators_numpy_relabels(accelerated, monkeypatch):
+    monkeypatch.setattr(_relabeling_together, "ACCELERATORS", {"cuda"})
+    together(FedReLaRelabeler(0.3), make_specs())
+    assert accelerated == [(np.ndarray, np.float64)]
 
 
 def test_every_client_brings_its_own_model_and_streams():
@@ -198,7 +229,9 @@ def test_classes_that_lack_a_label_name_the_client_that_has_it():
     assert together(relabeler, without)[0].relabeler.classes_[2] == "odd"
 
 
-def test_rows_that_are_no_posteriors_name_the_client(monkeypatch):
+@pytest.mark.parametrize("devices", [{"cuda"}, {"cpu"}])
+def test_rows_that_are_no_posteriors_name_the_client(devices, monkeypatch):
+    monkeypatch.setattr(_relabeling_together, "ACCELERATORS", devices)
     collect = _relabeling_together.collect_posteriors
 
     def spoil(net, X, n_classes, spec, *others):
@@ -219,6 +252,24 @@ def test_posteriors_that_are_not_finite_name_the_client():
         NotFiniteError, match=r"^Relabelling of client 'client 2' before round 4: .*its row 4 is not finite"
     ):
         together(FedReLaRelabeler(), specs, X=poisoned)
+
+
+@pytest.mark.parametrize("engine", ["loop", "stacked"])
+def test_a_whole_federation_is_the_same_on_an_accelerator(engine, accelerated, monkeypatch):
+    owner = np.random.default_rng(0).integers(0, 6, N_ROWS)
+    settings = {"clients": None, "n_rounds": 5, "relabel_at": 2, "relabel_every": 1, "engine": engine}
+
+    def fitted():
+        return make_fed(relabeler=FedReLaRelabeler(0.3), **settings).fit(X, CODES, groups=owner)
+
+    ours = fitted()
+    monkeypatch.setattr(_relabeling_together, "ACCELERATORS", {"cuda"})
+    theirs = fitted()
+    assert [kind for kind, _ in accelerated] == [torch.Tensor] * 3 + [np.ndarray] * 3
+    np.testing.assert_array_equal(ours.y_relabeled_, theirs.y_relabeled_)
+    np.testing.assert_array_equal(ours.predict_proba(X), theirs.predict_proba(X))
+    assert ours.relabeled_mask_.sum() > 10
+    np.testing.assert_allclose(ours.relabel_report().rho, theirs.relabel_report().rho, rtol=1e-11)
 
 
 def test_a_whole_federation_is_the_same_either_way():
