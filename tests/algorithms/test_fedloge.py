@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from fedrela_sk._random import Purpose
 from fedrela_sk.algorithms import FedAvg, FedLoGe
+from fedrela_sk.exceptions import FedReLaWarning
 from fedrela_sk.training._generator import seed_generators
 from tests.algorithms.heads import (
     GROUPS,
@@ -89,7 +90,9 @@ def test_a_round_by_hand_without_a_backbone():
         found = fed.predict_proba(X, groups=np.full(7, k))
         np.testing.assert_allclose(found, softmax(own.detach().numpy()), atol=1e-14)
         assert np.abs(found - fed.predict_proba(X)).max() > 0.01
-    np.testing.assert_array_equal(fed.predict_proba(X, groups=np.full(7, 9)), fed.predict_proba(X))
+    with pytest.warns(FedReLaWarning, match="None of the groups is a client"):
+        of_nobody = fed.predict_proba(X, groups=np.full(7, 9))
+    np.testing.assert_array_equal(of_nobody, fed.predict_proba(X))
 
 
 def test_a_round_with_a_backbone_is_that_of_three_optimisers():

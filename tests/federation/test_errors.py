@@ -12,7 +12,7 @@ from torch import nn
 
 from fedrela_sk import FedReLaRelabeler
 from fedrela_sk.algorithms import FedAvg
-from fedrela_sk.exceptions import FedReLaWarning, NetError, NotFiniteError
+from fedrela_sk.exceptions import ClientError, FedReLaWarning, NetError, NotFiniteError
 from fedrela_sk.local_data import Mixup
 from fedrela_sk.losses import Progress
 from tests.federation.helpers import Logits, Probabilities, make_fed, make_net, make_rows
@@ -244,3 +244,31 @@ def test_rows_of_clients_at_the_server_are_told():
         note.startswith("auxiliary=63: the server holds up to 63 rows of each class") for note in notes
     )
     assert not any("auxiliary" in note for note in fit(n_rounds=1).history_.notes)
+
+
+class Reports(FedAvg):
+    """Asks every client for what it cannot give."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how = how
+
+    def asks(self, round):
+        return "chosen"
+
+    def report(self, model, data, local):
+        if self.how == "fails":
+            raise KeyError("no such thing")
+        return {"share": torch.tensor([1.0, float("nan")])}
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        ("fails", ClientError, r"report of client 'east' before round 0 failed: KeyError: 'no such thing'"),
+        ("nan", NotFiniteError, r"report of client 'east' before round 0 is not finite in 'share'"),
+    ],
+)
+def test_a_report_that_breaks_names_client_and_round(how, error, message):
+    with pytest.raises(error, match=message):
+        fit(algorithm=Reports(how), groups=GROUPS, clients=None)
