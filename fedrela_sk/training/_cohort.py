@@ -44,13 +44,15 @@ def make_cohorts(tasks, settings, cohort_size):
         if not bands or BAND_RATIO * steps[id(task)] < steps[id(bands[-1][0])]:
             bands.append([])
         bands[-1].append(task)
-    return [cohort for band in bands for cohort in _even_parts(band, cohort_size)]
+    return [cohort for band in bands for cohort in even_parts(band, -(-len(band) // cohort_size))]
 
 
-def _even_parts(band, largest):
-    n_parts = -(-len(band) // largest)
-    cuts = [round(len(band) * i / n_parts) for i in range(n_parts + 1)]
-    return [band[start:stop] for start, stop in pairwise(cuts)]
+def even_parts(items, n_parts):
+    """A list cut into `n_parts` parts whose lengths differ by at most one; no part of an empty list."""
+    if not items:
+        return []
+    cuts = [round(len(items) * i / n_parts) for i in range(n_parts + 1)]
+    return [items[start:stop] for start, stop in pairwise(cuts)]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import joblib
 import torch
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.training._task import LocalData, LocalTask
@@ -97,7 +97,7 @@ class Crew:
         """Updates of the clients of one round; as the engine's own `train`."""
         tasks = list(tasks)
         self._write_layout(tasks)
-        units = self.engine.units(tasks)
+        units = self.engine.units(tasks, effective_n_jobs(self.n_jobs))
         calls = (
             delayed(_train_unit)(
                 self._folder,

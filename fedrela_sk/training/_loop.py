@@ -13,6 +13,7 @@ from fedrela_sk.algorithms._base import trainable_names
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
 from fedrela_sk.training._batches import batch_bounds, client_orders
 from fedrela_sk.training._callbacks import LocalTrainingStopped, Notifier
+from fedrela_sk.training._cohort import even_parts
 from fedrela_sk.training._criterion import (
     batch_loss,
     check_output,
@@ -25,8 +26,8 @@ from fedrela_sk.training._generator import drawing_generators, seed_generators, 
 from fedrela_sk.training._model import Batch, Model, client_data
 from fedrela_sk.training._net import forward, read_settings, solver_of, tensors_of, write_tensors
 
-# clients that a worker takes at a time; changes no result
-UNIT_SIZE = 8
+# most clients that a worker takes at a time; changes no result
+UNIT_SIZE = 10
 
 
 class LoopEngine:
@@ -97,9 +98,10 @@ class LoopEngine:
         """Go on with other `LocalData`, as clients' samplers made them."""
         self.data = data
 
-    def units(self, tasks):
-        """The tasks in groups that one worker takes at a time."""
-        return [tasks[i : i + UNIT_SIZE] for i in range(0, len(tasks), UNIT_SIZE)]
+    def units(self, tasks, n_workers=1):
+        """The tasks in groups that one worker takes at a time, as many for every worker as for the others."""
+        each = -(-len(tasks) // (n_workers * UNIT_SIZE))
+        return even_parts(tasks, min(n_workers * each, len(tasks)))
 
     def train_unit(self, round, tasks, server_state, lr_factor, progress=0.0):
         """Updates of one group, a list."""

@@ -76,8 +76,8 @@ class StackedEngine:
         """Go on with other `LocalData`, as clients' samplers made them."""
         self.data = data
 
-    def units(self, tasks):
-        """The cohorts of a round: groups of tasks that one worker takes at a time."""
+    def units(self, tasks, n_workers=1):
+        """The cohorts of a round: groups of tasks that one worker takes at a time, however many work."""
         return make_cohorts(tasks, self.settings, self.unit_size)
 
     def train_unit(self, round, tasks, server_state, lr_factor, progress=0.0):

@@ -150,7 +150,13 @@ def test_units_of_work_change_no_result():
     tasks = [make_task(loop, [k], [k % 2], key=k, params=params) for k in range(20)]
     units = loop.units(tasks)
     assert [task for unit in units for task in unit] == tasks
-    assert [len(unit) for unit in units] == [8, 8, 4]
+    assert [len(unit) for unit in units] == [10, 10]
+    sizes = lambda n, n_workers: [len(unit) for unit in loop.units(tasks[:n], n_workers)]  # noqa: E731
+    assert sizes(20, 2) == [10, 10]
+    assert sizes(20, 3) == [7, 6, 7]
+    assert sizes(11, 1) == [6, 5]
+    assert sizes(3, 8) == [1, 1, 1]
+    assert sizes(0, 2) == []
     together = [update for unit in units for update in loop.train_unit(3, unit, {}, 0.5)]
     loop.close()
     apart = train(loop, tasks, 3, lr_factor=0.5)
