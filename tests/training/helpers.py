@@ -8,6 +8,7 @@ from torch import nn
 from fedrela_sk._random import client_code
 from fedrela_sk._update import ClientSpec
 from fedrela_sk.algorithms import FedAvg
+from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.training import LocalData, LocalTask, LoopEngine, build_net, tensors_of
 
 
@@ -23,12 +24,35 @@ class OneWeight(nn.Module):
         return torch.stack([torch.zeros_like(z), z], dim=1)
 
 
+class TwoWeights(nn.Module):
+    """Output (0, (w + v) x)."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
+        self.v = nn.Parameter(torch.tensor([-1.0], dtype=torch.float64))
+
+    def forward(self, X):
+        z = (self.w + self.v) * X[:, 0]
+        return torch.stack([torch.zeros_like(z), z], dim=1)
+
+
 class Squared(nn.CrossEntropyLoss):
     """1/2 (second output - label)^2: for `OneWeight` the gradient of a row is x (w x - y)."""
 
     def forward(self, output, y):
         losses = 0.5 * (output[:, 1] - y) ** 2
         return {"none": losses, "mean": losses.mean(), "sum": losses.sum()}[self.reduction]
+
+
+class Prox(Algorithm):
+    """FedProx: mu / 2 (w - anchor)^2 is added to the loss."""
+
+    def __init__(self, mu=1.0):
+        self.mu = mu
+
+    def penalty(self, params, local):
+        return 0.5 * self.mu * sum(((p - local.anchor[name]) ** 2).sum() for name, p in params.items())
 
 
 def make_net(module=OneWeight, *, kind=NeuralNetClassifier, n_classes=2, seed=0, X=None, **settings):
@@ -76,3 +100,14 @@ def train_one(loop, rows, y, round=0, server_state=None, lr_factor=1.0, **task):
     tasks = [make_task(loop, rows, y, **task)]
     (update,) = loop.train(round, tasks, {} if server_state is None else server_state, lr_factor)
     return update
+
+
+def same(update, other):
+    """Whether two updates are bit for bit the same."""
+    tensors = {**update.tensors, **update.kept}
+    others = {**other.tensors, **other.kept}
+    return (
+        tensors.keys() == others.keys()
+        and all(torch.equal(tensors[name], others[name]) for name in tensors)
+        and (update.loss, update.n_steps, update.notes) == (other.loss, other.n_steps, other.notes)
+    )
