@@ -110,7 +110,8 @@ class Local:
         What `Algorithm.begin` computed before the first step of this round.
     round : int
     stream : numpy.random.Generator or None
-        Draws of this client in this round; only methods that are `loop_only` have one.
+        Draws of this client in this round: always there in `report`, in other hooks only of methods that are
+        `loop_only`.
     """
 
     anchor: dict
@@ -321,6 +322,9 @@ class Algorithm(BaseEstimator):
     def row_losses(self, logits, y, local):
         """Loss of every row from its logits; set `own_loss` where this is overridden.
 
+        Engines call it where a method overrides it, and no other caller does: without it, and without `loss`,
+        a batch has the loss of the net's criterion.
+
         Parameters
         ----------
         logits : tensor of shape (n_rows, n_classes)
@@ -330,11 +334,18 @@ class Algorithm(BaseEstimator):
         Returns
         -------
         losses : tensor of shape (n_rows,)
+
+        Raises
+        ------
+        NotImplementedError
+            Here in the base: a method without losses of its own trains by the criterion.
         """
-        raise NotImplementedError
+        raise NotImplementedError(self._no_loss("row_losses"))
 
     def loss(self, model, batch, local):
-        """Loss of a batch where the rows' logits alone do not give it.
+        """Loss of a batch where the rows' logits alone do not give it; set `own_loss` where this is overridden.
+
+        Called as `row_losses` is; a method overrides one of the two at most.
 
         Parameters
         ----------
@@ -347,8 +358,20 @@ class Algorithm(BaseEstimator):
         -------
         loss : scalar tensor, or (scalar tensor, dict of tensors)
             The dictionary becomes ``local.state`` of the next step (loop engine alone).
+
+        Raises
+        ------
+        NotImplementedError
+            As in `row_losses`.
         """
-        raise NotImplementedError
+        raise NotImplementedError(self._no_loss("loss"))
+
+    def _no_loss(self, hook):
+        """Why a hook of the loss has no default."""
+        return (
+            f'{type(self).__name__} has no {hook} of its own. Call it where overrides("{hook}") is true, as engines '
+            "do; a method with neither row_losses nor loss trains by the net's criterion."
+        )
 
     def penalty(self, params, local):
         """A scalar tensor that is added to the loss of every batch."""

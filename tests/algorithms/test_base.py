@@ -69,8 +69,9 @@ def test_defaults_change_nothing():
 
 @pytest.mark.parametrize("hook", ["row_losses", "loss"])
 def test_a_loss_is_the_criterions_unless_a_method_has_one(hook):
-    with pytest.raises(NotImplementedError):
-        getattr(Algorithm(), hook)(None, None, None)
+    said = rf'Prox has no {hook} of its own. Call it where overrides\("{hook}"\) is true, .* the net\'s criterion'
+    with pytest.raises(NotImplementedError, match=said):
+        getattr(Prox(), hook)(None, None, None)
 
 
 def test_every_round_has_an_aggregator_of_its_own():
