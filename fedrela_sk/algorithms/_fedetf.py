@@ -8,6 +8,7 @@ from fedrela_sk.algorithms._checks import check_at_least, check_choice
 from fedrela_sk.algorithms._heads import linear_head_of
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.losses import LogitAdjustedLoss
+from fedrela_sk.losses._tables import own_class
 from fedrela_sk.nets import ETFHead, swap_head
 
 
@@ -91,11 +92,10 @@ class FedETF(Algorithm):
 
 def _dot_regression(model, batch):
     """1/2 sum_i share_i L_y^2 (cos(h_i, m_y) - 1)^2, every class of the batch with the same total L_c^2."""
-    h, _ = model.features(batch.x)
+    h, logits = model.features(batch.x)
     vectors = model.module.get_submodule(model.head).vectors
-    cosines = (F.normalize(h, dim=1, eps=1e-12) * vectors[batch.y]).sum(1)
-    own = batch.y[:, None] == torch.arange(model.n_classes, device=batch.y.device)
-    mass = torch.where(own, batch.share[:, None], 0.0).sum(0)
+    cosines = (F.normalize(h, dim=1) * vectors[batch.y]).sum(1)
+    mass = torch.where(own_class(logits, batch.y), batch.share[:, None], 0.0).sum(0)
     n_present = (mass > 0).sum().clamp_min(1)  # none in a batch without weight
     lengths = mass.sum() / (n_present * torch.where(mass > 0, mass, 1.0))
     return 0.5 * batch.mean(lengths[batch.y] * (cosines - 1) ** 2)

@@ -6,6 +6,7 @@ from torch.nn import functional as F
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
 from fedrela_sk.algorithms._heads import features_of, marked, path
+from fedrela_sk.losses._tables import own_class
 
 # of the authors' code: features of classes without rows, the largest gap, what is added to a variance
 _ABSENT_CENTRE, _LARGEST_GAP, _LEAST_VARIANCE = 1e-8, 100.0, 1e-8
@@ -80,7 +81,7 @@ class FedLF(Algorithm):
         h, _ = model.features(batch.x)
         scale = self.alpha + (1 - self.alpha) * local.counts / local.counts.max()
         logits = scale * F.linear(h, model.params[path(model.head, "weight")])
-        own = batch.y[:, None] == torch.arange(model.n_classes, device=batch.y.device)
+        own = own_class(logits, batch.y)
         distances = distances_to(h, local.start["centres"]) + own * local.start["gap"]
         rows = F.cross_entropy(logits, batch.y, reduction="none")
         rows = rows + self.centre_weight * F.cross_entropy(-distances, batch.y, reduction="none")

@@ -90,5 +90,5 @@ class ETFHead(nn.Module):
 
     def forward(self, features):
         """Shape (rows, out_features), for features of shape (rows, in_features)."""
-        cosines = F.normalize(self.projection(features), dim=-1, eps=1e-12) @ self.vectors.T
+        cosines = F.normalize(self.projection(features), dim=-1) @ self.vectors.T
         return cosines if self.scale is None else self.scale * cosines
