@@ -6,32 +6,28 @@ import numpy as np
 import torch
 
 
-def check_strength(name, value, low=0.0, high=np.inf):
-    """`value` as a float, if it is a finite number in [low, high].
+def check_strength(name, value, high=np.inf):
+    """`value` as a float, if it is a finite number in [0, high].
 
     Raises
     ------
     ValueError
     """
-    if (
-        isinstance(value, Real)
-        and not isinstance(value, bool)
-        and np.isfinite(value)
-        and low <= value <= high
-    ):
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if number and np.isfinite(value) and 0 <= value <= high:
         return float(value)
-    expected = f"in [{low:g}, {high:g}]" if np.isfinite(high) else f"of at least {low:g}"
+    expected = f"in [0, {high:g}]" if np.isfinite(high) else "of at least 0"
     raise ValueError(f"{name} must be a finite number {expected}, got {value!r}.")
 
 
 def check_choice(name, value, choices):
-    """`value`, if it is one of `choices`.
+    """`value`, if it is one of `choices`, strings.
 
     Raises
     ------
     ValueError
     """
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
     return value
 
