@@ -125,7 +125,10 @@ class Conductor:
         )
 
     def _relabel(self, state, chosen, round):
-        """Relabel those of the chosen clients that are due; returns them."""
+        """Relabel those of the chosen clients that are due; returns them.
+
+        Posteriors are those of the global model as it predicts, or of a client's own where there is none.
+        """
         plan = self.plan
         if plan.relabeler is None:
             return []
@@ -133,8 +136,10 @@ class Conductor:
         if not due:
             return due
 
+        shared = self.server.predicting(state) if plan.algorithm.averages else None
+
         def model(spec):
-            write_tensors(self.net.module_, self._relabeling_with(state, spec))
+            write_tensors(self.net.module_, state.params_at(spec) if shared is None else shared)
             return self.net
 
         results = relabel_clients(
@@ -167,10 +172,6 @@ class Conductor:
             plan.relabel_every,
             plan.relabel_posteriors["late"],
         )
-
-    def _relabeling_with(self, state, spec):
-        """The model whose posteriors relabel at a client: the global one as it predicts, else its own."""
-        return self.server.predicting(state) if self.plan.algorithm.averages else state.params_at(spec)
 
     def _n_changed(self, state, rows):
         return int(np.count_nonzero(state.codes[rows] != self.plan.codes[rows]))
