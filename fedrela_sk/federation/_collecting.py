@@ -105,7 +105,7 @@ class Collecting:
     def _select(self, arriving):
         """Updates of the clients that a rule lets send, all having trained, with their absolute weights."""
         singles = [single for update in arriving for single in update.singles()]
-        norms = [self._displacement(single) for single in singles]
+        norms = self._displacements(singles)
         weights = [single.weight for single in singles]
         rule, seed = self.plan.participation, self.plan.seed
         senders, absolute = select_senders(rule, self.round, seed, weights, norms)
@@ -116,10 +116,13 @@ class Collecting:
         ]
         return [replace(singles[i], weight=weight) for i, weight in zip(senders, absolute, strict=True)]
 
-    def _displacement(self, single):
-        """Euclidean norm of what a client's training moved, a float."""
-        moved = {name: single.tensors[name] for name in self.parameters if name in single.tensors}
-        return float(_tree.squared_distance(_as_double(moved), _as_double(self.state.params)).sqrt())
+    def _displacements(self, singles):
+        """Euclidean norm of what each client's training moved, a list of float."""
+        started, norms = _as_double(self.state.params), []
+        for single in singles:
+            moved = {name: single.tensors[name] for name in self.parameters if name in single.tensors}
+            norms.append(float(_tree.squared_distance(_as_double(moved), started).sqrt()))
+        return norms
 
     def _stretch(self, total):
         """Multiplies the averaged displacement of parameters with `total`; None where that changes nothing."""
