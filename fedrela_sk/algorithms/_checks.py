@@ -5,6 +5,10 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from fedrela_sk.losses._checks import check_choice
+
+__all__ = ["check_at_least", "check_choice", "check_flag", "check_whole"]
+
 
 def check_at_least(name, value, low, high=math.inf, *, above=False, below=False):
     """Refuse a hyper-parameter outside ``[low, high]``.
@@ -33,18 +37,6 @@ def check_at_least(name, value, low, high=math.inf, *, above=False, below=False)
     relation = f"> {low}" if above else f">= {low}"
     limit = "" if high == math.inf else f" and {'<' if below else '<='} {high}"
     raise ValueError(f"{name} must be a finite number {relation}{limit}, got {value!r}.")
-
-
-def check_choice(name, value, choices):
-    """Refuse a hyper-parameter that is none of `choices`.
-
-    Raises
-    ------
-    ValueError
-        With the name, the choices and what was got.
-    """
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
 
 
 def check_flag(name, value):

@@ -1,9 +1,8 @@
 """FedLC (Zhang et al. 2022): logits calibrated by a client's own class counts."""
 
 from fedrela_sk.algorithms._base import Algorithm
-from fedrela_sk.algorithms._checks import check_at_least
+from fedrela_sk.algorithms._checks import check_at_least, check_choice
 from fedrela_sk.losses import FedLCLoss
-from fedrela_sk.losses._checks import check_choice
 
 
 class FedLC(Algorithm):

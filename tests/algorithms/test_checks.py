@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedrela_sk.algorithms._checks import check_at_least, check_choice, check_whole
+from fedrela_sk.algorithms._checks import check_at_least, check_choice, check_flag, check_whole
 
 
 @pytest.mark.parametrize(("value", "high"), [(0, 1), (1, 1), (np.float32(0.5), 1), (1e300, np.inf)])
@@ -26,11 +26,18 @@ def test_an_open_end():
         check_at_least("beta", 1, 0, 1, below=True)
 
 
-@pytest.mark.parametrize("value", ["two", None, ["one"]])
+@pytest.mark.parametrize("value", ["two", None, ["one"], np.array(["one"])])
 def test_choices(value):
-    assert check_choice("form", "one", ("one", "other")) is None
+    assert check_choice("form", "one", ("one", "other")) == "one"
     with pytest.raises(ValueError, match=r"form must be one of 'one', 'other'; got "):
         check_choice("form", value, ("one", "other"))
+
+
+@pytest.mark.parametrize("value", [0, 1.0, "True", None])
+def test_flags(value):
+    assert check_flag("naive", np.True_) is None
+    with pytest.raises(ValueError, match=r"naive must be True or False, got "):
+        check_flag("naive", value)
 
 
 @pytest.mark.parametrize("value", [0, 1.0, "1", True, None])
