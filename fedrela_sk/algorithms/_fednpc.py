@@ -3,6 +3,7 @@
 import torch
 from torch.nn import functional as F
 
+from fedrela_sk import _tree
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_whole
 from fedrela_sk.algorithms._heads import marked, path
@@ -70,4 +71,4 @@ class FedNPC(Algorithm):
             optimizer.zero_grad()
             F.cross_entropy(F.linear(noise, weight, bias), labels).backward()
             optimizer.step()
-        return params | {name: tensor.detach() for name, tensor in head.items()}
+        return params | _tree.detach(head)

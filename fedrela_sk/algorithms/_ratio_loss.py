@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from fedrela_sk import _tree
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least
 from fedrela_sk.algorithms._class_changes import class_ratios
@@ -108,7 +109,7 @@ def train_on_class(model, x, code, facts):
     facts : RoundFacts
     """
     recipe, y = facts.recipe, torch.full((len(x),), code, device=x.device)
-    own = {name: tensor.detach().clone() for name, tensor in facts.anchor.items()}
+    own = _tree.copy(facts.anchor)
     learning = [own[name].requires_grad_() for name in facts.trainable]
     sgd = torch.optim.SGD(learning, facts.lr, recipe.momentum, weight_decay=recipe.weight_decay)
     size = len(x) if recipe.batch_size == -1 else recipe.batch_size
@@ -117,4 +118,4 @@ def train_on_class(model, x, code, facts):
             sgd.zero_grad()
             F.cross_entropy(model.evaluate(rows, own), labels).backward()
             sgd.step()
-    return {name: tensor.detach() for name, tensor in own.items()}
+    return _tree.detach(own)

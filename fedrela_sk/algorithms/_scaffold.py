@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from fedrela_sk import _tree
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
 from fedrela_sk.algorithms._coefficients import check_sgd, coefficient_sum
@@ -85,7 +86,9 @@ class SCAFFOLD(Algorithm):
                 f'SCAFFOLD(option="I") needs a criterion that averages over a batch; got reduction='
                 f'{model.criterion.reduction!r}. Use option="II", or criterion__reduction="mean".'
             )
-        leaves = {name: local.anchor[name].detach().clone().requires_grad_() for name in local.server}
+        leaves = _tree.copy(_tree.subset(local.anchor, local.server))
+        for leaf in leaves.values():
+            leaf.requires_grad_()
         for batch in data.batches(model.criterion):
             batch.criterion_loss(model.evaluate(batch.x, leaves)).backward()
         return {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in leaves.items()}
@@ -103,7 +106,7 @@ class SCAFFOLD(Algorithm):
         check_sgd(run, 'SCAFFOLD(option="II")')
         length = run.lr * coefficient_sum(run)
         if not length:
-            return {name: local.state[name] for name in local.server}
+            return _tree.subset(local.state, local.server)
         return {
             name: local.state[name] - control + (local.anchor[name] - params[name]) / length
             for name, control in local.server.items()
