@@ -110,9 +110,10 @@ class FedNova(Algorithm):
 
     def _steps(self, run, total):
         """A client's part of tau_eff."""
-        if self.tau_eff == "coefficients":
-            return total
-        return coefficient_sum(run) if self.tau_eff == "without_pull" else float(run.n_steps)
+        if self.tau_eff == "steps":
+            return float(run.n_steps)
+        pulled = self.tau_eff == "without_pull" and self.mu > 0
+        return coefficient_sum(run) if pulled else total
 
     def step(self, params, aggregated, server_state, facts):
         steps = aggregated[STEPS].item()
