@@ -99,7 +99,10 @@ class Collecting:
                 for single in update.singles():
                     i = here[single.client.position]
                     handed[i], last[i] = single.tensors, single
-        weights = {i: lineup.weights[group[-1].position] for i, group in enumerate(lineup.groups)}
+        if lineup.weights is None:
+            weights = [sum(task.weight for task in chain) for chain in chains]
+        else:
+            weights = [lineup.weights[group[-1].position] for group in lineup.groups]
         return [replace(last[i], weight=weights[i]) for i in sorted(last)]
 
     def _select(self, arriving):

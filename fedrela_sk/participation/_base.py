@@ -21,7 +21,7 @@ class Choice:
         Positions of clients. Those of one group train one after the other, the model being handed on; the
         groups train side by side. Ordinary clients are groups of one.
     weights : tuple of float, one per group, or None
-        What the groups' models are averaged with; None for the algorithm's usual weights.
+        What the groups' models are averaged with; None for the algorithm's usual weights, added up in a group.
     total : float
         The averaged displacement is multiplied with it: the sum of the absolute weights. 1 is the ordinary
         mean.
