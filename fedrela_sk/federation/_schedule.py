@@ -6,6 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 
 from fedrela_sk._random import Purpose, numpy_stream
+from fedrela_sk.participation._uniform import draw_uniformly
 
 
 def relabel_round(relabel_at, n_rounds):
@@ -74,8 +75,5 @@ def choose_clients(clients, share, round, seed):
     share : float in (0, 1]
         max(1, round half up(share x number of clients)) take part.
     """
-    n_chosen = max(1, math.floor(share * len(clients) + 0.5 + 1e-9))  # 0.145 x 100 is meant to be 14.5
-    if n_chosen >= len(clients):
-        return list(clients)
-    chosen = numpy_stream(seed, Purpose.PARTICIPATION, round).choice(len(clients), n_chosen, replace=False)
-    return [clients[i] for i in np.sort(chosen)]
+    stream = numpy_stream(seed, Purpose.PARTICIPATION, round)
+    return [clients[i] for i in draw_uniformly(stream, share, len(clients))]
