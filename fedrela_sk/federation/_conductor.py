@@ -10,7 +10,7 @@ from fedrela_sk.algorithms import Job
 from fedrela_sk.exceptions import NotFiniteError
 from fedrela_sk.federation._asking import ask_clients
 from fedrela_sk.federation._collecting import Collecting
-from fedrela_sk.federation._counting import client_sizes, original_counts
+from fedrela_sk.federation._counting import original_counts
 from fedrela_sk.federation._ledger import model_nbytes, once_nbytes
 from fedrela_sk.federation._lineup import check_participation, line_up
 from fedrela_sk.federation._predicting import OwnModels
@@ -50,6 +50,7 @@ class Conductor:
         self.present = [spec for spec in plan.specs if mass(spec.train_rows, plan.weights)]
         self.tasks = TaskMaker(plan, engine, net.criterion_, self.present)
         self.server = Server(plan, net, engine.settings, len(self.present))
+        self._counts = original_counts(plan, self.present)
         self._parameters = {name for name, _ in net.module_.named_parameters(remove_duplicate=False)}
 
     def start(self, params):
@@ -58,7 +59,7 @@ class Conductor:
         present = {spec.position for spec in self.present}
         history = History(
             [spec.key for spec in plan.specs if spec.position not in present],
-            np.mean(original_counts(plan, self.present) == 0),
+            np.mean(self._counts == 0),
         )
         history.notes.extend(plan.notes)
         if plan.relabeler is not None and plan.first_relabel is None:
@@ -113,16 +114,8 @@ class Conductor:
 
     def _line_up(self, state, round):
         """Who takes part, as the rule of participation says."""
-        plan = self.plan
-        positions = [spec.position for spec in self.present]
-        return line_up(
-            plan.participation,
-            self.present,
-            round,
-            plan.seed,
-            sizes=lambda: client_sizes(plan, state)[positions],
-            counts=lambda: original_counts(plan, self.present),
-        )
+        plan, sizes = self.plan, self.tasks.sizes(state)[list(self.tasks.numbers)]
+        return line_up(plan.participation, self.present, round, plan.seed, sizes, self._counts)
 
     def _relabel(self, state, chosen, round):
         """Relabel those of the chosen clients that are due; returns them.
@@ -245,7 +238,7 @@ class Conductor:
             write_tensors(self.net.module_, params)
             return posteriors(self.net, X, n_classes)
         positions = np.full(len(X), -1) if positions is None else positions
-        own = OwnModels(algorithm, self.net, params, state.kept, client_sizes(self.plan, state))
+        own = OwnModels(algorithm, self.net, params, state.kept, self.tasks.sizes(state))
         return own.predict(X, positions, n_classes)
 
     def finish(self, state):

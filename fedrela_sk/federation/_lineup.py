@@ -64,16 +64,16 @@ def line_up(rule, present, round, seed, sizes, counts):
     present : list of ClientSpec
         Clients that have rows, by key.
     round, seed : int
-    sizes : callable () -> ndarray of shape (n_present,)
+    sizes : ndarray of shape (n_present,)
         Rows of each in training, as the sum of their weights.
-    counts : callable () -> ndarray of shape (n_present, n_classes)
-        Original rows of each class.
+    counts : ndarray of shape (n_present, n_classes)
+        Original rows of each class; shown only to rules that need them.
     """
     if not hasattr(rule, "choose"):
         return Lineup([[spec] for spec in choose_clients(present, rule, round, seed)])
     stream = numpy_stream(seed, Purpose.PARTICIPATION, round)
-    counts = counts() if rule.needs_counts else None
-    choice = rule.choose(round, stream, sizes(), counts)
+    counts = counts if rule.needs_counts else None
+    choice = rule.choose(round, stream, sizes, counts)
     order = sorted(range(len(choice.groups)), key=lambda i: choice.groups[i][0])
     groups = [[present[position] for position in choice.groups[i]] for i in order]
     weights = None

@@ -47,7 +47,7 @@ class TaskMaker:
     def labels_moved(self):
         """Forget what was derived from current labels and kept rows."""
         self._tensors = {}
-        self._weights = None
+        self._sizes = self._weights = None
 
     def make(self, state, chosen, round):
         """Local training of the chosen clients that have rows left.
@@ -82,12 +82,17 @@ class TaskMaker:
         """What clients' samplers could not do, in the order of `specs`."""
         return [] if self._side is None else self._side.notes(specs)
 
+    def sizes(self, state):
+        """Sum of the weights of every client's rows in training, ndarray of shape (n_clients,)."""
+        if self._sizes is None:
+            self._sizes = client_sizes(self.plan, state)
+        return self._sizes
+
     def _refresh_weights(self, state, round):
         """Sizes and weights of all clients, where labels moved since."""
         if self._weights is not None:
             return
-        self._sizes = client_sizes(self.plan, state)
-        if not self._sizes.any():
+        if not self.sizes(state).any():
             raise PartitionError(
                 f"All clients are empty in round {round}: relabelling left no row in training anywhere. "
                 "Check the mask that the relabeler returns."

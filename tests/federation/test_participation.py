@@ -6,7 +6,14 @@ import pytest
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk.algorithms import LocalOnly
 from fedrela_sk.federation._lineup import line_up
-from fedrela_sk.participation import Choice, ClusteredSampling, Mediators, OptimalSampling, UniformSampling
+from fedrela_sk.participation import (
+    Choice,
+    ClusteredSampling,
+    Mediators,
+    OptimalSampling,
+    Participation,
+    UniformSampling,
+)
 from tests.algorithms.helpers import GROUPS, TwoLayers, X, Y, fit, local_sgd, three_classes, weight
 from tests.federation.helpers import make_spec
 
@@ -79,6 +86,20 @@ def test_mediators_hand_the_model_on(engine):
     assert record.bytes_down == 4 * MODEL
 
 
+def test_a_chain_weighs_by_default_as_much_as_its_clients():
+    class Pairs(Participation):
+        def __init__(self, share=1.0):
+            self.share = share
+
+        def _choose(self, round, stream, sizes, counts):
+            return Choice(((0, 1), (2,), (3,)))
+
+    ends = [end_of(1, FOUR, start=end_of(0, FOUR)), end_of(2, FOUR), end_of(3, FOUR)]
+    assert weight(four(Pairs())) == pytest.approx(np.average(ends, weights=[3, 2, 1]), abs=1e-14)
+    with_weights = four(Pairs(), client_weight=[1.0, 3.0, 2.0, 4.0])
+    assert weight(with_weights) == pytest.approx(np.average(ends, weights=[4, 2, 4]), abs=1e-14)
+
+
 def test_mediators_of_one_client_are_fedavg():
     assert weight(four(Mediators(n_clients=1), n_rounds=3)) == pytest.approx(
         weight(four(1.0, n_rounds=3)), abs=1e-15
@@ -139,7 +160,7 @@ def test_groups_are_ordered_by_their_first_client():
             return 0
 
     specs = [make_spec(key, [key], key) for key in range(4)]
-    lineup = line_up(Rule(), specs, 0, 0, sizes=lambda: np.ones(4), counts=None)
+    lineup = line_up(Rule(), specs, 0, 0, sizes=np.ones(4), counts=None)
     assert [[spec.key for spec in group] for group in lineup.groups] == [[1], [2], [3, 0]]
     assert lineup.weights == {1: 1.0, 2: 2.0, 0: 5.0}
     assert [spec.key for spec in lineup.specs] == [0, 1, 2, 3]
