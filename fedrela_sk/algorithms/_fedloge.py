@@ -4,7 +4,15 @@ from torch.nn import functional as F
 
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_whole
-from fedrela_sk.algorithms._heads import in_part, like, linear, linear_head_of, names_in_part, path
+from fedrela_sk.algorithms._heads import (
+    in_part,
+    like,
+    linear,
+    linear_head_of,
+    names_in_part,
+    names_outside_part,
+    path,
+)
 from fedrela_sk.nets import MultiHead, SparseETF, swap_head
 
 _LOCAL, _SPARSE = "local_head", "sparse_head"
@@ -78,8 +86,7 @@ class FedLoGe(Algorithm):
         return swap_head(module, name, MultiHead(psi, **{_LOCAL: like(psi), _SPARSE: sparse}))
 
     def shared(self, names):
-        stays = names_in_part(names, _LOCAL)
-        return tuple(name for name in names if name not in stays)
+        return names_outside_part(names, _LOCAL)
 
     def loss(self, model, batch, local):
         h, _ = model.features(batch.x)

@@ -4,7 +4,7 @@ from torch.nn import functional as F
 
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
-from fedrela_sk.algorithms._heads import in_part, like, linear, linear_head_of, names_in_part, path
+from fedrela_sk.algorithms._heads import in_part, like, linear, linear_head_of, names_outside_part, path
 from fedrela_sk.losses import LogitAdjustedLoss
 from fedrela_sk.nets import MultiHead, swap_head
 
@@ -66,8 +66,7 @@ class FedROD(Algorithm):
         return swap_head(module, name, MultiHead(generic, personal_head=like(generic, zero=True)))
 
     def shared(self, names):
-        stays = names_in_part(names, _PERSONAL)
-        return tuple(name for name in names if name not in stays)
+        return names_outside_part(names, _PERSONAL)
 
     def loss(self, model, batch, local):
         h, generic = model.features(batch.x)

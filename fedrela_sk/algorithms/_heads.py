@@ -42,7 +42,7 @@ def marked(module, n_classes, head):
 def like(layer, zero=False):
     """A new linear layer of another's sizes and dtype; its weights are drawn from torch's generator."""
     bias = layer.bias is not None
-    return linear_head(layer.in_features, layer.out_features, None, zero, bias, layer.weight.dtype)
+    return linear_head(layer.in_features, layer.out_features, zero=zero, bias=bias, dtype=layer.weight.dtype)
 
 
 def path(layer, name):
@@ -68,6 +68,13 @@ def names_in_part(names, part):
     return tuple(
         name for name in names if name.split(".")[-2:-1] == [part] and in_part(name, "main") in names
     )
+
+
+def names_outside_part(names, part):
+    """All other names than those of `names_in_part`, a tuple in their order."""
+    names = tuple(names)
+    inside = names_in_part(names, part)
+    return tuple(name for name in names if name not in inside)
 
 
 def linear(params, layer, h):
