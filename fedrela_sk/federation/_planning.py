@@ -29,7 +29,7 @@ from fedrela_sk.federation._schedule import relabel_round
 from fedrela_sk.federation._state import Plan
 from fedrela_sk.federation._validation import rows_of_the_callers, set_aside
 from fedrela_sk.federation._weights import check_class_weight
-from fedrela_sk.training import LocalData, build_net, check_forward
+from fedrela_sk.training import LocalData, build_net, check_forward, laid_out
 
 # Parameters of `FederatedClassifier` that the rounds read as they are.
 _AS_GIVEN = (
@@ -82,6 +82,7 @@ def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val):
     )
     X = to_tensor(X, net, specs)
     check_forward(net, X, len(classes))
+    X = laid_out(net, X)
     check_validation(estimator.validation, estimator.select, X_val, y_val)
     check_new = partial(check_new_rows, estimator)
     validation = None

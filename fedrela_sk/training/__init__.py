@@ -3,6 +3,7 @@
 from fedrela_sk.training._device import device_turn
 from fedrela_sk.training._engine import ENGINES, Engine, Loop, Stacked, start_engine
 from fedrela_sk.training._graph import NotStackable
+from fedrela_sk.training._layout import laid_out
 from fedrela_sk.training._loop import LoopEngine
 from fedrela_sk.training._model import Batch, ClientData, Model, client_data
 from fedrela_sk.training._net import LocalSettings, build_net, check_forward, read_settings, tensors_of
@@ -29,6 +30,7 @@ __all__ = [
     "check_forward",
     "client_data",
     "device_turn",
+    "laid_out",
     "one_thread_is_enough",
     "posteriors",
     "read_settings",

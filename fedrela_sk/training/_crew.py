@@ -13,6 +13,7 @@ import torch
 from joblib import Parallel, delayed, effective_n_jobs
 
 from fedrela_sk.exceptions import NetError
+from fedrela_sk.training._layout import from_array, to_array
 from fedrela_sk.training._task import LocalData, LocalTask
 from fedrela_sk.training._threads import torch_threads
 
@@ -77,7 +78,7 @@ class Crew:
     def _write_data(self):
         """Write the rows under a new name: workers may still have the old ones mapped."""
         data = self.engine.data
-        arrays = (data.X.numpy(), None if data.weights is None else data.weights.numpy(), data.mixing)
+        arrays = (*to_array(data.X), None if data.weights is None else data.weights.numpy(), data.mixing)
         self._data_version += 1
         joblib.dump(arrays, self._path(f"data{self._data_version}"))
 
@@ -198,12 +199,12 @@ def _load(folder, token):
     fits = _held.__dict__.setdefault("fits", {})
     if token not in fits:
         fits.clear()
-        X, weights, mixing = joblib.load(os.path.join(folder, f"data{token[1]}.joblib"), mmap_mode="c")
+        X, last, weights, mixing = joblib.load(os.path.join(folder, f"data{token[1]}.joblib"), mmap_mode="c")
         with open(os.path.join(folder, "setup.joblib"), "rb") as file:
             start, (kind, attributes), algorithm, n_classes, seed = cloudpickle.load(file)
         net = object.__new__(kind)
         vars(net).update(attributes)
-        data = LocalData(torch.from_numpy(X), None if weights is None else torch.from_numpy(weights), mixing)
+        data = LocalData(from_array(X, last), None if weights is None else torch.from_numpy(weights), mixing)
         fits[token] = {"engine": start(net, data, algorithm, n_classes, seed), "version": None}
     return fits[token]
 

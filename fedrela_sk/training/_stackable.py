@@ -167,7 +167,7 @@ def _prove(module, forward, X):
     padding out.
     """
     norms = any(isinstance(layer, BATCH_NORMS) for layer in module.modules())
-    with _comparable(module) as received:
+    with comparable(module) as received:
         clients = [received, _moved(module, received)]
         try:
             answers = [_answer(module, tensors, X) for tensors in clients]
@@ -178,20 +178,18 @@ def _prove(module, forward, X):
             raise
         except Exception as error:
             raise NotStackable(f"its stacked forward pass fails ({type(error).__name__}: {error})") from error
-    if not _close(answers[0][0], alone):
+    if not close(answers[0][0], alone):
         raise NotStackable("its output for a row depends on the other rows of the batch, or on chance")
-    if not all(_close(own, both) for (own, _), both in zip(answers, stacked, strict=True)):
+    if not all(close(own, both) for (own, _), both in zip(answers, stacked, strict=True)):
         raise NotStackable("its stacked forward pass does not give what the module gives")
     for i, (_, after) in enumerate(answers):
         for name, buffer in stack.buffers.items():
-            if not _close(after[name], buffer[i]) or not (
-                norms or torch.equal(after[name], clients[i][name])
-            ):
+            if not close(after[name], buffer[i]) or not (norms or torch.equal(after[name], clients[i][name])):
                 raise NotStackable(f"its buffer {name!r} changes while it trains")
 
 
 @contextmanager
-def _comparable(module):
+def comparable(module):
     """`module` in training mode without Dropout; its tensors (given) and modes come back."""
     dropouts = [layer for layer in module.modules() if isinstance(layer, nn.modules.dropout._DropoutNd)]
     rates, was_training = [layer.p for layer in dropouts], module.training
@@ -233,7 +231,8 @@ def _each_row(module, tensors, X):
     return torch.cat([_answer(module, tensors, X[[i, i]])[0][:1] for i in range(len(X))])
 
 
-def _close(a, b):
+def close(a, b):
+    """Whether two outputs differ by rounding alone."""
     tolerance = 1e-9 if a.dtype == torch.float64 else 1e-4
     return a.shape == b.shape and torch.allclose(a, b, tolerance, tolerance)
 
