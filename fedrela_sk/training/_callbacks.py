@@ -60,6 +60,11 @@ class Notifier:
             self.net.history.new_batch()
             self("on_batch_begin", batch=batch, training=True)
 
+    def grad_computed(self, params, batch):
+        """Show the gradients of named parameters before the optimiser sees them."""
+        if self.callbacks:
+            self("on_grad_computed", named_parameters=list(params.items()), batch=batch, training=True)
+
     def batch_end(self, batch, loss, output):
         """Record the loss of a batch and tell the callbacks."""
         if self.callbacks:

@@ -174,7 +174,7 @@ class CohortRun:
             losses = self._losses(stack, _take(engine.data.X, rows), y, shares)
         self.losses[: len(losses)].addcmul_(losses.detach().to(self.losses.dtype), stack.lengths)
         if algorithm.overrides("penalty"):
-            live = {name: stack.params[name] for name in self.trainable}
+            live = {name: stack.params[name] for name in self.engine.trainable}
             penalty = vmap(lambda params, facts: algorithm.penalty(params, self._local(facts)))
             losses = losses + penalty(live, stack.facts)
         losses.backward(torch.ones_like(losses))  # each client's loss moves its own parameters alone
@@ -222,24 +222,19 @@ class CohortRun:
     def _decoupled(self, stack):
         """What the step takes beside the optimiser, from the parameters before it."""
         with torch.no_grad():
-            live = {name: stack.params[name].detach() for name in self.trainable}
+            live = {name: stack.params[name].detach() for name in self.engine.trainable}
             rule = vmap(lambda params, facts: self.engine.algorithm.decoupled(params, self._local(facts)))
             return rule(live, stack.facts)
 
     def _correct(self, stack):
         with torch.no_grad():
-            live = {name: stack.params[name].detach() for name in self.trainable}
+            live = {name: stack.params[name].detach() for name in self.engine.trainable}
             grads = {name: stack.params[name].grad for name in live if stack.params[name].grad is not None}
             new = vmap(lambda g, p, facts: self.engine.algorithm.correct(g, p, self._local(facts)))(
                 grads, live, stack.facts
             )
             for name, grad in new.items():
                 stack.params[name].grad = grad
-
-    @property
-    def trainable(self):
-        """Names of the parameters that learn."""
-        return [name for name, grad in self.engine.param_names.items() if grad]
 
     def update(self):
         """What the cohort sends, ordered by the clients' keys."""
@@ -292,7 +287,7 @@ class CohortRun:
             )
             run = LocalRun(
                 int(self.plan.steps[i]), lr, len(task.rows), task.weight, **self.solver,
-                trainable=tuple(self.trainable),
+                trainable=self.engine.trainable,
             )  # fmt: skip
             with torch.no_grad():
                 new, own = algorithm.finish(one(tensors), local, run)

@@ -129,6 +129,8 @@ class LoopEngine:
         module.train()
         notes = self._freeze_batch_norm(task)
         optimizer = self._fresh_optimizer(lr_factor)
+        if self.data.mixing is not None:
+            self._mixing_stream = numpy_stream(self.seed, Purpose.LOCAL_DATA, round, task.client.code)
         use_counts(self.net.criterion_, task.counts, progress)
         loss, n_steps, local = self._epochs(round, task, optimizer, self._local(round, task, server_state))
         if not math.isfinite(loss):
@@ -158,8 +160,6 @@ class LoopEngine:
         """What the hooks may read of this client in this round."""
         algorithm = self.algorithm
         stream = None
-        if self.data.mixing is not None:
-            self._mixing_stream = numpy_stream(self.seed, Purpose.LOCAL_DATA, round, task.client.code)
         if algorithm.loop_only is not None:
             stream = numpy_stream(self.seed, Purpose.METHOD, round, task.client.code)
         local = Local(
@@ -257,9 +257,7 @@ class LoopEngine:
                 seen["beside"] = self._decoupled(local)
             if algorithm.overrides("correct"):
                 self._correct(local)
-            self._notify(
-                "on_grad_computed", named_parameters=list(trainable.items()), batch=batch, training=True
-            )
+            self._notify.grad_computed(trainable, batch)
             return loss
 
         optimizer.step(closure)

@@ -9,8 +9,10 @@ from torch import nn
 
 from fedrela_sk._random import Purpose
 from fedrela_sk.exceptions import NetError
+from fedrela_sk.losses import Progress
 from fedrela_sk.training._criterion import check_criterion, check_output
 from fedrela_sk.training._generator import forked_generators, seed_generators
+from fedrela_sk.training._model import evaluation
 
 BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
 # loader settings that say how rows are fetched, not which: they change nothing here
@@ -118,8 +120,6 @@ def build_net(estimator, X, y, n_classes, seed, prepare=None, own_loss=False, ba
 
 
 def _refuse_progress(callback):
-    from fedrela_sk.losses import Progress
-
     if isinstance(callback, Progress):
         raise NetError(
             "fedrela_sk.losses.Progress is for nets that skorch trains alone: a federation tells the loss how far "
@@ -141,18 +141,14 @@ def check_forward(net, X, n_classes):
     NetError
         If the module fails, or gives no column per class.
     """
-    was_training = net.module_.training
-    net.module_.eval()
     try:
-        with torch.no_grad(), forked_generators(net.device):
+        with torch.no_grad(), forked_generators(net.device), evaluation(net.module_):
             output = forward(net, X[:2].clone())
     except Exception as error:
         raise NetError(
             f"The module fails on rows of shape {tuple(X.shape[1:])}: {type(error).__name__}: {error}. Make its "
             "input fit them, for example with module__n_features or skorch.callbacks.InputShapeSetter."
         ) from error
-    finally:
-        net.module_.train(was_training)
     check_output(output, net.criterion_, n_classes)
 
 

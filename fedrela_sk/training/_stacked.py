@@ -55,7 +55,7 @@ class StackedEngine:
         self.clip = clip_rule(self.settings.callbacks)
         module = net.module_
         self.param_names = {name: p.requires_grad for name, p in module.named_parameters()}
-        self.buffer_names = tuple(name for name, _ in module.named_buffers())
+        self.trainable = tuple(name for name, learns in self.param_names.items() if learns)
         self.model = Model(module, net.criterion_, n_classes)
         self.plans = {}
         self._draws = training_draws(net, self.settings.callbacks, algorithm)
