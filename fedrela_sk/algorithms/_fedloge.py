@@ -90,9 +90,10 @@ class FedLoGe(Algorithm):
 
     def loss(self, model, batch, local):
         h, _ = model.features(batch.x)
-        fixed = model.module.get_submodule(path(model.head, _SPARSE))
+        head, params = model.head, model.params
+        fixed = model.module.get_submodule(path(head, _SPARSE))
         logits = [fixed(h)]
-        logits += [linear(model.params, path(model.head, part), h.detach()) for part in ("main", _LOCAL)]
+        logits += [linear(params, path(head, part), h.detach()) for part in ("main", _LOCAL)]
         return batch.mean(sum(F.cross_entropy(z, batch.y, reduction="none") for z in logits))
 
     def predict_params(self, params, server_state, model):
