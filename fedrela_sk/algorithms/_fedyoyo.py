@@ -163,10 +163,8 @@ class FedYoYo(Algorithm):
         logits = model(views) + torch.log(prior**self.tau + _LEAST_PRIOR)
         weak, strong = logits.split(len(batch.y))
         losses = [F.cross_entropy(view, batch.y, reduction="none") for view in (weak, strong)]
-        loss = batch.mean(0.5 * (losses[0] + losses[1])) + self._distilled(
-            weak.detach(), strong, batch, local
-        )
-        return loss, {"n_batches": n_batches}
+        distilled = self._distilled(weak.detach(), strong, batch, local)
+        return batch.mean(0.5 * (losses[0] + losses[1])) + distilled, {"n_batches": n_batches}
 
     def _prior(self, local, n_blends):
         """The global prior, blended so many times with the client's own shares."""
@@ -217,12 +215,12 @@ def effective_numbers(h, y, n_classes, batch_size):
     -------
     numbers : tensor of shape (n_classes,)
     """
-    n = torch.zeros(n_classes).to(h).index_add_(0, y, torch.ones_like(h[:, 0]))
+    n = torch.bincount(y, minlength=n_classes)
     means = torch.zeros(n_classes, h.shape[1]).to(h).index_add_(0, y, h) / n.clamp_min(1)[:, None]
     units = F.normalize(h - means[y], dim=1)
     cell = torch.arange(len(y), device=y.device) // batch_size * n_classes + y
     n_cells = (len(y) - 1) // batch_size * n_classes + n_classes
-    b = torch.zeros(n_cells).to(h).index_add_(0, cell, torch.ones_like(h[:, 0]))
+    b = torch.bincount(cell, minlength=n_cells).to(h)
     sums = torch.zeros(n_cells, h.shape[1]).to(h).index_add_(0, cell, units)
     cosine = (sums**2).sum(1) / (b**2).clamp_min(1)
     numbers = torch.where(b > 1, 1 / cosine.clamp_min(_LEAST_COSINE), b)
