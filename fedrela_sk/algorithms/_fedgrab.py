@@ -94,9 +94,8 @@ class FedGraB(Algorithm):
         losses = F.binary_cross_entropy_with_logits(scaled, target, reduction="none").sum(1)
         size = batch.share[:, None] * factor * (torch.sigmoid(logits) - target).abs()
         gained = ((2 * target - 1) * size).sum(0).detach()
-        return batch.mean(losses), state | {
-            "difference": state["difference"] + torch.where(alone, 0.0, gained)
-        }
+        difference = state["difference"] + torch.where(alone, 0.0, gained)
+        return batch.mean(losses), state | {"difference": difference}
 
     def _steer(self, state, controlled):
         """A step of the controllers; those of other classes are at rest."""
@@ -133,9 +132,8 @@ def tail(prior):
     ordered, classes = torch.sort(prior, descending=True, stable=True)
     before = torch.cumsum(ordered, 0) - ordered
     found = torch.zeros_like(prior, dtype=torch.bool)
-    found[classes] = (
-        before >= (MEDIUM_ENDS - 1e-9) * prior.sum()
-    )  # hitting it exactly ends the medium classes
+    # hitting the share exactly ends the medium classes
+    found[classes] = before >= (MEDIUM_ENDS - 1e-9) * prior.sum()
     return found & (prior.sum() > 0)
 
 
