@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from sklearn.base import clone
 
-from fedrela_sk._checks import check_classes, label_dtype
+from fedrela_sk._checks import check_classes
 from fedrela_sk.relabel import _many_numpy
 from fedrela_sk.relabel._draw import TARGETS
 from fedrela_sk.relabel._limits import limit_changes
@@ -67,23 +67,18 @@ def relabel_many(relabeler, Q, y, codes, sizes, uniforms, random_states, weights
         codes,
         client,
         len(sizes),
-        tau=pattern.tau,
-        normalization=pattern.normalization,
-        ddof=pattern.ddof,
-        min_scale=pattern.min_scale,
-        threshold=pattern.threshold,
         weights=weights,
+        **pattern._settings_of_fit(),
     )
     found = steps.candidates_of_groups(values, fitted.group, fitted.yardsticks)
     taken = TARGETS[pattern.target](found, uniforms(found.row, found.column) < found.rho)
     taken = taken[_within_limits(taken, codes, client, fitted.class_count.shape, pattern)]
     new = codes.astype(np.int64)
     new[taken.row] = taken.column
-    own = fitted.of_clients()
-    posterior = pattern._posteriors(steps.rows_of(values, taken.row))[np.arange(len(taken.row)), taken.column]
     threshold = fitted.threshold[client[taken.row], taken.column]
-    reports = _reports(pattern.classes_, posterior, y, taken, threshold, sizes)
-    relabelers = [_learned(pattern, *each) for each in zip(own, reports, random_states, strict=True)]
+    report = pattern._report_on(y, taken, steps.rows_of(values, taken.row), threshold)
+    learned = zip(fitted.of_clients(), _cut(report, sizes), random_states, strict=True)
+    relabelers = [_learned(pattern, *each) for each in learned]
     return new, relabelers
 
 
@@ -192,21 +187,14 @@ def _within_limits(drawn, codes, client, shape, relabeler):
     )
 
 
-def _reports(classes, posterior, y, taken, threshold, sizes):
-    """`RelabelReport` of every client, in turn."""
-    whole = (
-        y[taken.row],
-        classes[taken.column].astype(label_dtype(y, classes)),
-        posterior,
-        taken.z,
-        threshold,
-        taken.rho,
-    )
+def _cut(report, sizes):
+    """A `RelabelReport` over all clients as one of each, in turn; rows are counted from the client's first."""
     ends = np.cumsum(sizes)
-    bounds = np.searchsorted(taken.row, np.append(0, ends)).tolist()
-    for k, (start, stop) in enumerate(pairwise(bounds)):
-        part = slice(start, stop)
-        yield RelabelReport(taken.row[part] - (ends[k] - sizes[k]), *(numbers[part] for numbers in whole))
+    bounds = np.searchsorted(report.row, np.append(0, ends))
+    first = np.repeat(ends - sizes, np.diff(bounds))
+    columns = (report.to_dict() | {"row": report.row - first}).values()
+    for start, stop in pairwise(bounds.tolist()):
+        yield RelabelReport(*(column[start:stop] for column in columns))
 
 
 def _learned(pattern, statistics, report, random_state):

@@ -253,12 +253,8 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         statistics = fit_statistics(
             values,
             encode_labels(y, self.classes_),
-            tau=self.tau,
-            normalization=self.normalization,
-            ddof=self.ddof,
-            min_scale=self.min_scale,
-            threshold=self.threshold,
             weights=weights,
+            **self._settings_of_fit(),
         )
         return self._learn(statistics)
 
@@ -337,17 +333,9 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
             uniforms = check_uniforms(uniforms, values.shape)
         taken = draw(candidates(values, codes, self._statistics()), uniforms, self.target)
         taken = taken[limit_changes(taken, codes, values.shape[1], self.min_remaining, self.max_ratio)]
-        y_new = y.astype(label_dtype(y, self.classes_))
-        y_new[taken.row] = self.classes_[taken.column]
-        self._report = RelabelReport(
-            row=taken.row,
-            old=y[taken.row],
-            new=y_new[taken.row],
-            posterior=self._posteriors(values[taken.row])[np.arange(len(taken.row)), taken.column],
-            z=taken.z,
-            threshold=self.threshold_[taken.column],
-            rho=taken.rho,
-        )
+        self._report = self._report_on(y, taken, values[taken.row], self.threshold_[taken.column])
+        y_new = y.astype(self._report.new.dtype)
+        y_new[taken.row] = self._report.new
         return y_new
 
     def report(self):
@@ -403,6 +391,23 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
 
     def _posteriors(self, values):
         return values if self.input == "posterior" or self._compares_softmax() else softmax(values, axis=1)
+
+    def _settings_of_fit(self):
+        return {
+            name: getattr(self, name) for name in ("tau", "normalization", "ddof", "min_scale", "threshold")
+        }
+
+    def _report_on(self, y, taken, values, threshold):
+        """`RelabelReport` of the `Candidates` taken; `values` are their rows, `threshold` that of their columns."""
+        return RelabelReport(
+            row=taken.row,
+            old=y[taken.row],
+            new=self.classes_[taken.column].astype(label_dtype(y, self.classes_)),
+            posterior=self._posteriors(values)[np.arange(len(values)), taken.column],
+            z=taken.z,
+            threshold=threshold,
+            rho=taken.rho,
+        )
 
     def _learn(self, statistics):
         self.class_count_ = statistics.class_count
