@@ -1,5 +1,7 @@
 """The speed figures as one Markdown page."""
 
+from benchmarks.suites._markdown import table
+
 
 def markdown(found):
     """The page; parts that were not run yet are left out."""
@@ -7,7 +9,7 @@ def markdown(found):
         "# Speed\n",
         "Made by `python -m benchmarks.run speed`. All engines ran one after the other in this run, on the "
         "same machine; seconds are medians of single rounds. Machines are shared and noisy: read the ratios.\n",
-        "| | |\n|---|---|\n" + "\n".join(f"| {k} | {v} |" for k, v in found["machine"].items()) + "\n",
+        table(["", ""], [(name, str(value)) for name, value in found["machine"].items()]),
     ]
     writers = {
         "peers": _peers,
@@ -24,23 +26,25 @@ def markdown(found):
 
 
 def _peers(lines):
-    text = ["## One round of FedAvg, beside the peers\n", "Jobs: `benchmarks/peers/job.py`.\n"]
+    columns = ["engine", "processes", "median s", "min s", "/ ours, n_jobs=1", "/ ours, n_jobs=2", "checksum"]
+    parts = ["## One round of FedAvg, beside the peers\n", "Jobs: `benchmarks/peers/job.py`.\n"]
     for job in dict.fromkeys(line["job"] for line in lines):
-        rows = [line for line in lines if line["job"] == job]
-        ours = {line["processes"]: line["median_s"] for line in rows if line["peer"] == "fedrela_sk"}
-        text.append(f"### {job}\n")
-        text.append(
-            "| engine | processes | median s | min s | / ours, n_jobs=1 | / ours, n_jobs=2 | checksum |"
-        )
-        text.append("|---|---|---|---|---|---|---|")
-        for r in sorted(rows, key=lambda r: r["median_s"]):
-            name = f"**{r['peer']}** {r.get('engine', '')}" if r["peer"] == "fedrela_sk" else r["peer"]
-            text.append(
-                f"| {name} | {r['processes']} | {r['median_s']:.4f} | {r['min_s']:.4f} | "
-                f"{r['median_s'] / ours[1]:.2f} | {r['median_s'] / ours[2]:.2f} | {r['checksum']:.3f} |"
-            )
-        text.append("")
-    return "\n".join(text)
+        found = sorted((line for line in lines if line["job"] == job), key=lambda r: r["median_s"])
+        ours = {r["processes"]: r["median_s"] for r in found if r["peer"] == "fedrela_sk"}
+        rows = [
+            [
+                f"**{r['peer']}** {r['engine']}" if r["peer"] == "fedrela_sk" else r["peer"],
+                str(r["processes"]),
+                f"{r['median_s']:.4f}",
+                f"{r['min_s']:.4f}",
+                f"{r['median_s'] / ours[1]:.2f}",
+                f"{r['median_s'] / ours[2]:.2f}",
+                f"{r['checksum']:.3f}",
+            ]
+            for r in found
+        ]
+        parts += [f"### {job}\n", table(columns, rows)]
+    return "\n".join(parts)
 
 
 def _gemm(found):
@@ -62,49 +66,67 @@ def _grid(found):
 
 
 def _relabel(found):
-    text = [
-        "## Relabelling\n",
-        "| posteriors | ours s | row by row s | np.tanh s | faster than rows | times tanh | labels that differ |",
-        "|---|---|---|---|---|---|---|",
+    columns = [
+        *["posteriors", "ours s", "row by row s", "np.tanh s", "faster than rows", "times tanh"],
+        "labels that differ",
     ]
-    for name, r in found.items():
-        text.append(
-            f"| {name} | {r['ours_s']:.3f} | {r['rows_s']:.2f} | {r['tanh_s']:.3f} | "
-            f"{r['faster_than_rows']:.1f} | {r['times_tanh']:.1f} | {r['labels_that_differ']} |"
-        )
-    return "\n".join(text) + "\n"
+    rows = [
+        [
+            name,
+            f"{r['ours_s']:.3f}",
+            f"{r['rows_s']:.2f}",
+            f"{r['tanh_s']:.3f}",
+            f"{r['faster_than_rows']:.1f}",
+            f"{r['times_tanh']:.1f}",
+            str(r["labels_that_differ"]),
+        ]
+        for name, r in found.items()
+    ]
+    return "## Relabelling\n\n" + table(columns, rows)
 
 
 def _clients(found):
-    text = [
-        "## Relabelling of many clients\n",
-        f"Given their posteriors, one thread, on {found[0]['processor']}: a relabeler a client, one after the other, "
-        "against one pass over all rows.\n",
-        "| clients | rows | classes | one by one s | one pass s | ratio | relabelled | labels that differ |",
-        "|---|---|---|---|---|---|---|---|",
+    columns = [
+        *["clients", "rows", "classes", "one by one s", "one pass s", "ratio", "relabelled"],
+        "labels that differ",
     ]
-    for r in found:
-        text.append(
-            f"| {r['clients']:,} | {r['rows']:,} | {r['classes']} | {r['alone_s']:.3f} | {r['together_s']:.3f} | "
-            f"{r['ratio']:.1f} | {r['relabeled']:,} | {r['labels_that_differ']} |"
-        )
-    return "\n".join(text) + "\n"
+    rows = [
+        [
+            f"{r['clients']:,}",
+            f"{r['rows']:,}",
+            str(r["classes"]),
+            f"{r['alone_s']:.3f}",
+            f"{r['together_s']:.3f}",
+            f"{r['ratio']:.1f}",
+            f"{r['relabeled']:,}",
+            str(r["labels_that_differ"]),
+        ]
+        for r in found
+    ]
+    return (
+        "## Relabelling of many clients\n\n"
+        "Given their posteriors, one thread: a relabeler a client, one after the other, against one pass over all "
+        "rows.\n\n" + table(columns, rows)
+    )
 
 
 def _scale(found):
-    text = [
-        "## Size\n",
-        "`make_payments`, one client per 100 rows on average, cohorts of 1,000, MLP 64-32, batches of 32, "
-        "one thread.\n",
-        "| rows | clients | s a round | us a row | peak GiB | before fit GiB |",
-        "|---|---|---|---|---|---|",
+    columns = ["rows", "clients", "s a round", "us a row", "peak GiB", "before fit GiB"]
+    rows = [
+        [
+            f"{r['rows']:,}",
+            f"{r['clients']:,}",
+            f"{r['round_s']:.3f}",
+            f"{1e6 * r['round_s'] / r['rows']:.2f}",
+            f"{r['peak_gib']:.2f}",
+            f"{r['before_gib']:.2f}",
+        ]
+        for r in found
     ]
-    for r in found:
-        text.append(
-            f"| {r['rows']:,} | {r['clients']:,} | {r['round_s']:.3f} | {1e6 * r['round_s'] / r['rows']:.2f} | "
-            f"{r['peak_gib']:.2f} | {r['before_gib']:.2f} |"
-        )
-    return "\n".join(text) + "\n\n![seconds a round over rows](speed_scale.png)\n"
+    return (
+        "## Size\n\n`make_payments`, one client per 100 rows on average, cohorts of 1,000, MLP 64-32, batches of "
+        "32, one thread.\n\n" + table(columns, rows) + "\n![seconds a round over rows](speed_scale.png)\n"
+    )
 
 
 def draw_scale(found, path):

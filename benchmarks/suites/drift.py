@@ -15,6 +15,7 @@ from torch import nn
 
 from benchmarks.peers import job as J
 from benchmarks.suites._machine import machine
+from benchmarks.suites._markdown import table
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -71,21 +72,21 @@ def main(arguments=None):
         name = str(dtype).removeprefix("torch.")
         columns[name] = [(loop[r] - stacked[r]).abs().max().item() for r in ROUNDS]
         labels[name] = int((y_loop != y_stacked).sum())
-    lines = [
+    differ = ", ".join(f"{n} in {name}" for name, n in labels.items())
+    parts = [
         "# Two engines, one job\n",
         "Made by `python -m benchmarks.run drift`: "
         + ", ".join(f"{k} {v}" for k, v in machine().items())
         + ".\n",
         "Largest difference of any global weight between the loop engine and the stacked engine. Clients relabel "
-        "after 80 rounds; new labels that differ: "
-        + ", ".join(f"{n} in {name}" for name, n in labels.items())
-        + ".\n",
-        "| rounds | " + " | ".join(columns) + " |",
-        "|---|" + "---|" * len(columns),
+        f"after 80 rounds; new labels that differ: {differ}.\n",
+        table(
+            ["rounds", *columns],
+            [[str(r), *(f"{values[i]:.2e}" for values in columns.values())] for i, r in enumerate(ROUNDS)],
+        ),
+        "![drift](drift.png)\n",
     ]
-    for i, r in enumerate(ROUNDS):
-        lines.append(f"| {r} | " + " | ".join(f"{values[i]:.2e}" for values in columns.values()) + " |")
-    (RESULTS / "drift.md").write_text("\n".join(lines) + "\n\n![drift](drift.png)\n")
+    (RESULTS / "drift.md").write_text("\n".join(parts))
     figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
     for name, values in columns.items():
         axes.semilogy(ROUNDS, values, marker="o", label=name)
