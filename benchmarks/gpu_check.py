@@ -15,9 +15,9 @@ from torch import nn
 
 from benchmarks.peers import job as J
 from benchmarks.suites._machine import machine
+from benchmarks.suites._markdown import table
+from benchmarks.suites._relabel_job import many_clients
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler
-from fedrela_sk._random import client_code
-from fedrela_sk._update import ClientSpec
 from fedrela_sk.federation._relabeling_together import relabel_together
 from fedrela_sk.training import Stacked
 
@@ -62,23 +62,14 @@ def relabeling(n_clients, n_rows, n_classes, device, times=3):
     found : dict
         Median seconds of both after a first time, changed labels, and labels in which the two differ.
     """
-    stream = np.random.default_rng(0)
-    sizes = np.maximum(1, stream.poisson(n_rows, n_clients))
-    share = 0.1 ** (np.arange(n_classes) / (n_classes - 1))
-    y = stream.choice(n_classes, sizes.sum(), p=share / share.sum())
-    logits = stream.normal(size=(len(y), n_classes))
-    logits[np.arange(len(y)), y] += 1
-    Q = torch.softmax(torch.from_numpy(logits), dim=1)
-    parts = np.split(np.arange(len(y)), np.cumsum(sizes)[:-1])
-    specs = [ClientSpec(k, client_code(k), k, rows, rows) for k, rows in enumerate(parts)]
+    Q, y, specs = many_clients(n_clients, n_rows, n_classes)
+    relabeler, classes = FedReLaRelabeler(0.05), np.arange(n_classes)
     labels, seconds = [], []
-    for given in (Q.numpy(), Q.to(device)):
+    for given in (Q, torch.from_numpy(Q).to(device)):
         took = []
         for _ in range(times + 1):
             start = time.perf_counter()
-            done = relabel_together(
-                FedReLaRelabeler(0.05), given, y, y, np.arange(n_classes), specs, 0, 0, None
-            )
+            done = relabel_together(relabeler, given, y, y, classes, specs, 0, 0, None)
             took.append(time.perf_counter() - start)
         labels.append(np.concatenate([result.codes for result in done]))
         seconds.append(float(np.median(took[1:])))
@@ -91,46 +82,51 @@ def relabeling(n_clients, n_rows, n_classes, device, times=3):
     }
 
 
-def main():
-    if not torch.cuda.is_available():
-        sys.exit("No GPU: nothing was checked and nothing was written.")
-    began = time.perf_counter()
-    lines = [
-        "# GPU check\n",
-        f"{torch.cuda.get_device_name()}, " + ", ".join(f"{k} {v}" for k, v in machine().items()) + "\n",
-        "| job | engine | s a round | peak MiB | largest difference from the loop |",
-        "|---|---|---|---|---|",
-    ]
+def _engines():
+    rows = []
     for job, rounds in (("even", 4), ("tab", 4), ("cnn", 3)):
-        loop, *figures = fit(job, "loop", "cuda", rounds)
-        lines.append(f"| {job} | loop | {figures[0]:.4f} | {figures[1]:.0f} | |")
+        loop, seconds, peak = fit(job, "loop", "cuda", rounds)
+        rows.append([job, "loop", f"{seconds:.4f}", f"{peak:.0f}", ""])
         for engine in (Stacked(), Stacked(cohort_size=100), Stacked(cohort_size=100, precision="bf16")):
-            other, *figures = fit(job, engine, "cuda", rounds)
-            lines.append(
-                f"| {job} | {engine} | {figures[0]:.4f} | {figures[1]:.0f} | {difference(loop, other):.2e} |"
-            )
+            other, seconds, peak = fit(job, engine, "cuda", rounds)
+            apart = f"{difference(loop, other):.2e}"
+            rows.append([job, str(engine), f"{seconds:.4f}", f"{peak:.0f}", apart])
+    return table(["job", "engine", "s a round", "peak MiB", "largest difference from the loop"], rows)
+
+
+def _float64():
     loop, stacked = (
         fit("even", engine, "cuda", 6, torch.float64, FedReLaRelabeler(0.05))[0]
         for engine in ("loop", "stacked")
     )
     same = np.array_equal(loop.y_relabeled_, stacked.y_relabeled_)
-    lines.append(
-        f"\nfloat64 with relabelling: largest difference {difference(loop, stacked):.2e}, "
-        f"labels {'equal' if same else 'DIFFERENT'}, {int(loop.relabeled_mask_.sum())} relabelled."
+    return (
+        f"float64 with relabelling: largest difference {difference(loop, stacked):.2e}, "
+        f"labels {'equal' if same else 'DIFFERENT'}, {int(loop.relabeled_mask_.sum())} relabelled.\n"
     )
-    lines += [
-        "\nOne relabelling of given posteriors, tau 0.05: NumPy on the host, torch on the GPU.\n",
-        "| clients | rows | classes | host s | GPU s | relabelled | labels that differ |",
-        "|---|---|---|---|---|---|---|",
-    ]
+
+
+def _relabelings():
+    rows = []
     for n_clients, n_rows, n_classes in RELABELINGS:
         found = relabeling(n_clients, n_rows, n_classes, "cuda")
-        lines.append(
-            f"| {n_clients} | {found['rows']} | {n_classes} | {found['host_s']:.3f} | {found['device_s']:.3f} "
-            f"| {found['relabelled']} | {found['different']} |"
-        )
-    lines.append(f"\nThe whole check took {time.perf_counter() - began:.0f} s.")
-    RESULT.write_text("\n".join(lines) + "\n")
+        seconds = [f"{found[name]:.3f}" for name in ("host_s", "device_s")]
+        counts = [str(found[name]) for name in ("relabelled", "different")]
+        rows.append([str(n_clients), str(found["rows"]), str(n_classes), *seconds, *counts])
+    columns = ["clients", "rows", "classes", "host s", "GPU s", "relabelled", "labels that differ"]
+    return "One relabelling of given posteriors, tau 0.05: NumPy on the host, torch on the GPU.\n\n" + table(
+        columns, rows
+    )
+
+
+def main():
+    if not torch.cuda.is_available():
+        sys.exit("No GPU: nothing was checked and nothing was written.")
+    began = time.perf_counter()
+    facts = [torch.cuda.get_device_name(), *(f"{name} {value}" for name, value in machine().items())]
+    parts = ["# GPU check\n", ", ".join(facts) + "\n", _engines(), _float64(), _relabelings()]
+    parts.append(f"The whole check took {time.perf_counter() - began:.0f} s.\n")
+    RESULT.write_text("\n".join(parts))
     print(RESULT.read_text())
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from benchmarks.peers import job as J
+from benchmarks.suites._relabel_job import many_clients
 from benchmarks.suites._relabel_rows import relabel_rows
 
 
@@ -130,47 +131,27 @@ def relabel():
 
 def clients():
     """Relabelling of many clients in one pass against one relabeler a client; posteriors are given."""
-    from benchmarks.suites._machine import machine
     from fedrela_sk import FedReLaRelabeler
-    from fedrela_sk._random import client_code
-    from fedrela_sk._update import ClientSpec
     from fedrela_sk.federation._relabeling import relabel_alone
     from fedrela_sk.federation._relabeling_together import relabel_together
 
-    facts, found = machine(), []
+    relabeler, found = FedReLaRelabeler(0.05), []
     for n_clients, n_rows, n_classes in ((9_946, 100, 2), (50, 1_000, 10)):
-        stream = np.random.default_rng(0)
-        sizes = np.maximum(1, stream.poisson(n_rows, n_clients))
-        share = 0.1 ** (np.arange(n_classes) / (n_classes - 1))
-        y = stream.choice(n_classes, sizes.sum(), p=share / share.sum())
-        logits = stream.normal(size=(len(y), n_classes))
-        logits[np.arange(len(y)), y] += 1
-        Q = np.exp(logits)
-        Q /= Q.sum(1, keepdims=True)
-        parts = np.split(np.arange(len(y)), np.cumsum(sizes)[:-1])
-        specs = [ClientSpec(k, client_code(k), k, rows, rows) for k, rows in enumerate(parts)]
-        classes, relabeler = np.arange(n_classes), FedReLaRelabeler(0.05)
-
-        def alone(specs=specs, relabeler=relabeler, Q=Q, y=y, classes=classes):
-            return [
+        Q, y, specs = many_clients(n_clients, n_rows, n_classes)
+        classes, pairs = np.arange(n_classes), []
+        for _ in range(4):  # the first warms up
+            start = time.perf_counter()
+            alone = [
                 relabel_alone(relabeler, Q[spec.rows], y[spec.rows], classes, spec, 0, 0, None)
                 for spec in specs
             ]
-
-        def together(specs=specs, relabeler=relabeler, Q=Q, y=y, classes=classes):
-            return relabel_together(relabeler, Q, y, y, classes, specs, 0, 0, None)
-
-        pairs = []
-        for _ in range(4):  # the first warms up
-            start = time.perf_counter()
-            theirs = np.concatenate([result.codes for result in alone()])
             middle = time.perf_counter()
-            ours = np.concatenate([result.codes for result in together()])
+            together = relabel_together(relabeler, Q, y, y, classes, specs, 0, 0, None)
             pairs.append((middle - start, time.perf_counter() - middle))
+        theirs, ours = (np.concatenate([result.codes for result in done]) for done in (alone, together))
         alone_s, together_s = np.median(pairs[1:], axis=0).tolist()
         found.append(
             {
-                "processor": f"{facts['processor']}, {facts['cores']} cores",
                 "clients": n_clients,
                 "rows": len(y),
                 "classes": n_classes,
