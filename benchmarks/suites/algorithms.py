@@ -51,7 +51,7 @@ SHOTS = ("head", "medium", "tail")
 
 
 class CosineMLP(nn.Sequential):
-    """The same net with a head of cosines, as LDAM needs it."""
+    """One hidden layer and a head of cosines, as LDAM needs it."""
 
     def __init__(self, n_features, n_classes):
         super().__init__(nn.Linear(n_features, 64), nn.ReLU(), CosineLinear(64, n_classes))
