@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -120,9 +121,9 @@ class Model:
             return dict(self.module.named_parameters()) | dict(self.module.named_buffers())
         return self._params
 
-    @property
+    @cached_property
     def head(self):
-        """Name of the classifier's layer, as `find_head` tells it."""
+        """Name of the classifier's layer, as `find_head` tells it; looked for once."""
         return find_head(self.module, self.n_classes)
 
     def __call__(self, x):
