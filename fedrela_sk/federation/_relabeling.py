@@ -67,24 +67,20 @@ def check_relabel_posteriors(settings):
     return full
 
 
-def relabel_client(relabeler, net, X, y, classes, spec, round, seed, settings, batch_size, weights=None):
-    """Relabel one client's rows with the model that `net` holds.
+def relabel_alone(relabeler, Q, y, classes, spec, round, seed, weights):
+    """Relabel one client's rows, given their posteriors: any relabeler, all its uniforms drawn.
 
     Parameters
     ----------
     relabeler : object with `fit(Q, y)` and `relabel(Q, y, uniforms=...)`
         Left as it is; a copy is fitted.
-    net : initialised skorch net
-    X : tensor of shape (n_rows, ...)
-        The client's rows, ascending.
+    Q : ndarray of shape (n_rows, n_classes)
+        Posteriors of the client's rows, ascending.
     y : ndarray of shape (n_rows,)
         Their original labels.
     classes : ndarray of shape (n_classes,)
     spec : ClientSpec
     round, seed : int
-    settings : dict
-        As `check_relabel_posteriors` returns it.
-    batch_size : int
     weights : ndarray of shape (n_rows,) or None
         Row weights, passed to `fit` as `sample_weight` where it takes any.
 
@@ -92,12 +88,6 @@ def relabel_client(relabeler, net, X, y, classes, spec, round, seed, settings, b
     -------
     result : ClientRelabeling
     """
-    Q = collect_posteriors(net, X, len(classes), spec, round, seed, settings, batch_size)
-    return relabel_alone(relabeler, Q.cpu().numpy(), y, classes, spec, round, seed, weights)
-
-
-def relabel_alone(relabeler, Q, y, classes, spec, round, seed, weights):
-    """The `ClientRelabeling` of one client, given its posteriors: any relabeler, all its uniforms drawn."""
     with _named(spec, round):
         own = _own_copy(relabeler, classes, seed, round, spec)
         weighted = weights is not None and has_fit_parameter(own, "sample_weight")

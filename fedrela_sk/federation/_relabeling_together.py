@@ -54,8 +54,10 @@ def relabel_clients(
     codes : ndarray of shape (n_rows,), int64
         The same as positions in `classes`.
     classes : ndarray of shape (n_classes,)
-    round, seed, settings, batch_size
-        As in `relabel_client`.
+    round, seed : int
+    settings : dict
+        As `check_relabel_posteriors` returns it.
+    batch_size : int
     weights : ndarray of shape (n_rows,) or None
         Row weights; every client has a positive one.
 

@@ -10,7 +10,7 @@ from fedrela_sk._random import client_code
 from fedrela_sk._update import ClientSpec
 from fedrela_sk.algorithms import FedAvg
 from fedrela_sk.federation._conductor import Conductor
-from fedrela_sk.federation._relabeling import check_relabel_posteriors
+from fedrela_sk.federation._relabeling import check_relabel_posteriors, collect_posteriors, relabel_alone
 from fedrela_sk.federation._state import Plan
 from fedrela_sk.training import LocalData, Loop, build_net, tensors_of
 
@@ -104,6 +104,12 @@ def assert_close_weights(one, other, atol):
     assert one.keys() == other.keys()
     for name in one:
         np.testing.assert_allclose(one[name], other[name], rtol=0, atol=atol, err_msg=name)
+
+
+def relabel_client(relabeler, net, X, y, classes, spec, round, seed, settings, batch_size, weights=None):
+    """Relabel one client's rows `X`, with labels `y`, by the model that `net` holds."""
+    Q = collect_posteriors(net, X, len(classes), spec, round, seed, settings, batch_size)
+    return relabel_alone(relabeler, Q.cpu().numpy(), y, classes, spec, round, seed, weights)
 
 
 def make_conductor(

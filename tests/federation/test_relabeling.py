@@ -14,12 +14,19 @@ from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.federation._relabeling import (
     POSTERIOR_DEFAULTS,
     check_relabel_posteriors,
-    relabel_client,
     relabeling_report,
 )
 from fedrela_sk.nets import Augmentation
 from fedrela_sk.training import posteriors
-from tests.federation.helpers import Logits, WithBatchNorm, WithDropout, make_net, make_rows, make_spec
+from tests.federation.helpers import (
+    Logits,
+    WithBatchNorm,
+    WithDropout,
+    make_net,
+    make_rows,
+    make_spec,
+    relabel_client,
+)
 
 X, CODES = make_rows(40)
 CLASSES = np.array(["common", "rare", "scarce"])

@@ -8,10 +8,18 @@ from fedrela_sk import FedReLaRelabeler
 from fedrela_sk._random import Purpose, client_code, uniforms
 from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.federation import _relabeling_together
-from fedrela_sk.federation._relabeling import POSTERIOR_DEFAULTS, relabel_client
+from fedrela_sk.federation._relabeling import POSTERIOR_DEFAULTS
 from fedrela_sk.federation._relabeling_together import relabel_clients
 from fedrela_sk.training import posteriors
-from tests.federation.helpers import Logits, WithDropout, make_fed, make_net, make_rows, make_spec
+from tests.federation.helpers import (
+    Logits,
+    WithDropout,
+    make_fed,
+    make_net,
+    make_rows,
+    make_spec,
+    relabel_client,
+)
 
 N_ROWS = 300
 X, CODES = make_rows(N_ROWS)
