@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fedrela_sk.relabel._priors import class_counts
 from fedrela_sk.relabel._zscore import TINY_RANGE, standardize
 
 
@@ -33,7 +34,7 @@ class Groups:
     @cached_property
     def total(self):
         """Rows, or summed weights, of every group; float64."""
-        return np.bincount(self.of_row, self.weights, self.n_groups).astype(np.float64)
+        return class_counts(self.of_row, self.n_groups, self.weights)
 
     def sum(self, values):
         """Weighted sum of every group."""

@@ -15,7 +15,7 @@ from fedrela_sk.relabel import _many_numpy
 from fedrela_sk.relabel._draw import TARGETS
 from fedrela_sk.relabel._limits import limit_changes
 from fedrela_sk.relabel._normalization import NORMALIZATIONS
-from fedrela_sk.relabel._priors import prior_weights
+from fedrela_sk.relabel._priors import class_counts, prior_weights
 from fedrela_sk.relabel._report import RelabelReport
 from fedrela_sk.relabel._rho import Candidates, Statistics, Yardsticks
 from fedrela_sk.relabel._threshold import THRESHOLDS
@@ -141,7 +141,7 @@ def fit_many(
     n_classes = values.shape[1]
     rule = NORMALIZATIONS[normalization]
     cell_of_row = client * n_classes + codes
-    counts = np.bincount(cell_of_row, weights, n_clients * n_classes).astype(np.float64)
+    counts = class_counts(cell_of_row, n_clients * n_classes, weights)
     cell = np.flatnonzero(counts)
     number = np.full(len(counts), len(cell))
     number[cell] = np.arange(len(cell))

@@ -19,6 +19,7 @@ import torch
 from fedrela_sk._checks import LARGEST_SCORE, SUM_TOLERANCE_FLOAT64
 from fedrela_sk.relabel._groups import Groups
 from fedrela_sk.relabel._many_clients import ManyClients, blocks_of
+from fedrela_sk.relabel._priors import class_counts
 from fedrela_sk.relabel._rho import candidates_among
 from fedrela_sk.relabel._threshold import ROUNDING
 
@@ -77,7 +78,7 @@ class TensorGroups(Groups):
     @cached_property
     def total(self):
         """Rows, or summed weights, of every group, ndarray of shape (n_groups, 1)."""
-        return np.bincount(self.of_row, self.weights, self.n_groups).astype(np.float64)[:, np.newaxis]
+        return class_counts(self.of_row, self.n_groups, self.weights)[:, np.newaxis]
 
     def sum(self, values):
         """Weighted sum of every group."""
@@ -119,7 +120,7 @@ class TensorGroups(Groups):
 
     @cached_property
     def _blocks(self):
-        return _blocks_on(self.device, np.bincount(self.of_row, minlength=self.n_groups))
+        return _blocks_on(self.device, blocks_of(np.bincount(self.of_row, minlength=self.n_groups)))
 
     def _per_row(self, numbers):
         return _on(self.device, numbers)[self._number]
@@ -147,7 +148,7 @@ class TensorClients(ManyClients):
         super().__init__(sizes, weights)
         self.total = self.total[:, np.newaxis]
         self.device = device
-        self._tensors = _blocks_on(device, sizes)
+        self._tensors = _blocks_on(device, self._blocks)
         self._weights = None if weights is None else _on(device, self.weights)
 
     def pair_at(self, z, k):
@@ -195,8 +196,8 @@ def _on(device, array):
     return torch.from_numpy(array).to(device)
 
 
-def _blocks_on(device, sizes):
-    return [(runs, _on(device, rows)) for runs, rows in blocks_of(sizes)]
+def _blocks_on(device, blocks):
+    return [(runs, _on(device, rows)) for runs, rows in blocks]
 
 
 def _with_last(values, filler):
