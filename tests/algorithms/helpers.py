@@ -5,7 +5,7 @@ import torch
 from skorch import NeuralNetClassifier
 from torch import nn
 
-from fedrela_sk import FederatedClassifier
+from fedrela_sk import FederatedClassifier, FedReLaRelabeler
 from fedrela_sk.algorithms import ALGORITHMS
 
 X = np.array([[1.0], [2.0], [-1.0], [0.5], [3.0], [-2.0]])
@@ -86,6 +86,28 @@ def three_classes(n_rows=90, n_clients=3, seed=0):
     X = rng.normal(size=(n_rows, 3))
     X[:, 0] += y
     return X, y, groups
+
+
+def ragged_classes():
+    """`three_classes` of five clients: client 3 has one row, client 4 rows of one class."""
+    X, y, groups = three_classes()
+    groups[5] = 3
+    groups[(groups == 2) & (y == 0)] = 4
+    return X, y, groups
+
+
+def fit_ragged(algorithm, module=TwoLayers, n_rounds=4, **params):
+    """A federation of `ragged_classes` in small batches with momentum, some of them in a round, with new labels."""
+    net = {"optimizer__momentum": 0.9, "batch_size": 8, "iterator_train__shuffle": True}
+    settings = {
+        "participation": 0.6,
+        "relabeler": FedReLaRelabeler(0.2),
+        "relabel_at": 2,
+        "net": net,
+    } | params
+    fed = fit(algorithm, module, ragged_classes(), lr=0.1, n_rounds=n_rounds, **settings)
+    assert fed.relabeled_mask_.any()
+    return fed
 
 
 def engines_of(name):

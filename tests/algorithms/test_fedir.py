@@ -9,7 +9,17 @@ from fedrela_sk import FedReLaRelabeler
 from fedrela_sk.algorithms import FedIR, Local
 from fedrela_sk.algorithms._fedir import class_weights
 from fedrela_sk.training import Batch
-from tests.algorithms.helpers import GROUPS, TwoLayers, X, fedavg_weight, fit, three_classes, weight
+from tests.algorithms.heads import WithBatchNorm
+from tests.algorithms.helpers import (
+    GROUPS,
+    TwoLayers,
+    X,
+    fedavg_weight,
+    fit,
+    ragged_classes,
+    three_classes,
+    weight,
+)
 
 Y = np.array([1, 0, 0, 0, 1, 0])  # shares (3/4, 1/4) and (1/2, 1/2), together (2/3, 1/3)
 MODEL_NBYTES = 8 * (3 * 4 + 4 + 4 * 3 + 3)
@@ -44,9 +54,9 @@ def test_shares_like_the_targets_are_the_plain_mean(target):
 
 @pytest.mark.parametrize("counts", [[6.0, 3.0, 1.0], [6.0, 3.0, 0.0], [0.0, 0.0, 2.5]])
 def test_the_weights_move_the_shares_to_the_targets_on_the_classes_that_are_there(counts):
-    counts, prior = torch.tensor(counts, dtype=torch.float64), torch.tensor([0.2, 0.3, 0.5])
+    counts, prior = (torch.tensor(row, dtype=torch.float64) for row in (counts, [0.2, 0.3, 0.5]))
     own = counts / counts.sum() * class_weights(counts, prior)
-    np.testing.assert_allclose(own, torch.where(counts > 0, prior, 0.0), atol=1e-7)
+    np.testing.assert_allclose(own, torch.where(counts > 0, prior, 0.0), rtol=0, atol=1e-15)
     assert torch.isfinite(class_weights(counts, prior)).all()
 
 
@@ -75,8 +85,7 @@ def test_a_uniform_target_needs_no_reports():
 @pytest.mark.parametrize("target", ["global", "uniform"])
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_both_engines_agree_on_ragged_clients_one_of_one_row_and_one_of_one_class(target, reduction):
-    X, y, groups = three_classes()
-    groups[5], groups[(groups == 2) & (y == 0)] = 3, 4
+    X, y, groups = ragged_classes()
     settings = {"optimizer__momentum": 0.9, "batch_size": 8, "iterator_train__shuffle": True}
     runs = [
         fit(
@@ -131,12 +140,7 @@ def test_a_batch_without_weight_has_no_gradient():
 
 
 def test_batch_norm_runs_in_the_loop():
-    class Normed(nn.Sequential):
-        def __init__(self):
-            kind = {"dtype": torch.float64}
-            super().__init__(nn.Linear(3, 4, **kind), nn.BatchNorm1d(4, **kind), nn.Linear(4, 3, **kind))
-
-    fed = fit("fedir", Normed, three_classes(), n_rounds=2)
+    fed = fit("fedir", WithBatchNorm, three_classes(), n_rounds=2)
     assert fed.net_.module_[1].num_batches_tracked.item() == 4
 
 

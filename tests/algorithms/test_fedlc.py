@@ -5,12 +5,21 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from fedrela_sk import FedReLaRelabeler
 from fedrela_sk.algorithms import FedAvg, FedLC, Local
 from fedrela_sk.exceptions import NetError
-from tests.algorithms.helpers import GROUPS, TwoLayers, X, fedavg_weight, fit, three_classes, weight
+from tests.algorithms.heads import WithBatchNorm
+from tests.algorithms.helpers import (
+    GROUPS,
+    TwoLayers,
+    X,
+    fedavg_weight,
+    fit,
+    ragged_classes,
+    three_classes,
+    weight,
+)
 
 Z = [[2.0, 1.0, 0.0]] * 3
 
@@ -98,8 +107,7 @@ def test_no_strength_is_fedavg_bit_by_bit_with_classes_absent(engine, absent):
 
 @pytest.mark.parametrize("absent", ["mask", "one"])
 def test_both_engines_agree_on_ragged_clients_one_of_one_row_and_one_of_one_class(absent):
-    X, y, groups = three_classes()
-    groups[5], groups[groups == 2] = 3, np.where(y[groups == 2] == 0, 4, 2)
+    X, y, groups = ragged_classes()
     runs = [
         fit(
             FedLC(absent=absent), TwoLayers, (X, y, groups), n_rounds=4, engine=engine, participation=0.5,
@@ -129,12 +137,7 @@ def test_nothing_but_the_model_travels():
 
 
 def test_batch_norm_runs_in_the_loop():
-    class Normed(nn.Sequential):
-        def __init__(self):
-            kind = {"dtype": torch.float64}
-            super().__init__(nn.Linear(3, 4, **kind), nn.BatchNorm1d(4, **kind), nn.Linear(4, 3, **kind))
-
-    fed = fit("fedlc", Normed, three_classes(), n_rounds=2)
+    fed = fit("fedlc", WithBatchNorm, three_classes(), n_rounds=2)
     assert fed.net_.module_[1].num_batches_tracked.item() == 4
     assert np.isfinite(fed.predict_proba(three_classes()[0])).all()
 
