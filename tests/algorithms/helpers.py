@@ -96,16 +96,12 @@ def ragged_classes():
     return X, y, groups
 
 
-def fit_ragged(algorithm, module=TwoLayers, n_rounds=4, **params):
+def fit_ragged(algorithm, module=TwoLayers, n_rounds=4, engine="loop"):
     """A federation of `ragged_classes` in small batches with momentum, some of them in a round, with new labels."""
     net = {"optimizer__momentum": 0.9, "batch_size": 8, "iterator_train__shuffle": True}
-    settings = {
-        "participation": 0.6,
-        "relabeler": FedReLaRelabeler(0.2),
-        "relabel_at": 2,
-        "net": net,
-    } | params
-    fed = fit(algorithm, module, ragged_classes(), lr=0.1, n_rounds=n_rounds, **settings)
+    relabeling = {"relabeler": FedReLaRelabeler(0.2), "relabel_at": 2}
+    settings = {"lr": 0.1, "n_rounds": n_rounds, "engine": engine, "participation": 0.6, "net": net}
+    fed = fit(algorithm, module, ragged_classes(), **settings, **relabeling)
     assert fed.relabeled_mask_.any()
     return fed
 

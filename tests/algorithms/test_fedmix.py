@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from fedrela_sk._random import Purpose, client_code, numpy_stream
 from fedrela_sk.algorithms import FedAvg, FedMix, Local
 from fedrela_sk.training import Batch, ClientData, Model
+from tests.algorithms.heads import WithBatchNorm
 from tests.algorithms.helpers import GROUPS, TwoLayers, X, Y, fedavg_weight, fit, three_classes, weight
 
 MEANS = {  # of the two clients of `helpers`
@@ -247,14 +248,9 @@ def test_no_share_is_fedavg():
 
 
 def test_a_client_of_one_row_and_batch_norm():
-    class Normed(nn.Sequential):
-        def __init__(self):
-            super().__init__(nn.Linear(3, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 3))
-            self.double()
-
     X, y, groups = three_classes()
     groups[:1] = 9
-    fed = fit("fedmix", Normed, (X, y, groups), n_rounds=2)
+    fed = fit("fedmix", WithBatchNorm, (X, y, groups), n_rounds=2)
     assert np.isfinite(fed.predict_proba(X)).all()
 
 

@@ -13,6 +13,7 @@ from fedrela_sk.algorithms._moon import SEEN
 from fedrela_sk.algorithms._tags import tagged
 from fedrela_sk.nets import MLP
 from fedrela_sk.training import Batch, Model
+from tests.algorithms.heads import WithBatchNorm
 from tests.algorithms.helpers import TwoLayers, fit, three_classes
 
 DATA = three_classes(40)
@@ -177,22 +178,16 @@ def test_a_named_head():
         assert features.shape == (2, 8 if projection else 7)
 
 
-class Normed(nn.Sequential):
-    def __init__(self):
-        super().__init__(nn.Linear(3, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 3))
-        self.double()
-
-
 def test_statistics_of_batch_norm_see_a_clients_own_batches_alone():
     """Two extra passes a batch leave them as FedAvg's with the same weights."""
     settings = {"n_rounds": 2, "lr": 0.0, "epochs": 2}
     moon, plain = (
-        fit(algorithm, Normed, DATA, **settings).net_.module_
+        fit(algorithm, WithBatchNorm, DATA, **settings).net_.module_
         for algorithm in (MOON(projection=None), "fedavg")
     )
     for buffer, other in zip(moon.buffers(), plain.buffers(), strict=True):
         assert torch.equal(buffer, other)
-    moved = fit(MOON(projection=None), Normed, DATA, n_rounds=3)
+    moved = fit(MOON(projection=None), WithBatchNorm, DATA, n_rounds=3)
     assert np.isfinite(moved.predict_proba(DATA[0])).all()
 
 
