@@ -5,9 +5,8 @@ from torch.nn import functional as F
 
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
-from fedrela_sk.algorithms._heads import linear_head_of
+from fedrela_sk.algorithms._heads import balanced_softmax, linear_head_of
 from fedrela_sk.exceptions import NetError
-from fedrela_sk.losses import LogitAdjustedLoss
 from fedrela_sk.losses._tables import own_class
 from fedrela_sk.nets import ETFHead, swap_head
 
@@ -86,8 +85,8 @@ class FedETF(Algorithm):
     def loss(self, model, batch, local):
         if self.form == "dot_regression":
             return _dot_regression(model, batch)
-        balanced = LogitAdjustedLoss(self.gamma, self.absent)
-        return batch.mean(balanced.row_losses(model(batch.x), batch.y, local.counts, 0.0))
+        balanced = balanced_softmax(self.gamma, self.absent)
+        return batch.mean(balanced.row_losses(model(batch.x), batch.y, local.counts, None))
 
 
 def _dot_regression(model, batch):

@@ -1,8 +1,13 @@
 """FedLC (Zhang et al. 2022): logits calibrated by a client's own class counts."""
 
+from functools import lru_cache
+
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
 from fedrela_sk.losses import FedLCLoss
+
+# a loss keeps nothing of the rows that it saw: one for each setting, not for each batch
+_loss = lru_cache(maxsize=8)(FedLCLoss)
 
 
 class FedLC(Algorithm):
@@ -44,4 +49,4 @@ class FedLC(Algorithm):
         check_choice("counts", self.counts, ("original", "relabeled"))
 
     def row_losses(self, logits, y, local):
-        return FedLCLoss(self.tau, self.absent).row_losses(logits, y, local.counts, None)
+        return _loss(self.tau, self.absent).row_losses(logits, y, local.counts, None)

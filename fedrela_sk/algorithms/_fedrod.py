@@ -4,8 +4,15 @@ from torch.nn import functional as F
 
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
-from fedrela_sk.algorithms._heads import in_part, like, linear, linear_head_of, names_outside_part, path
-from fedrela_sk.losses import LogitAdjustedLoss
+from fedrela_sk.algorithms._heads import (
+    balanced_softmax,
+    in_part,
+    like,
+    linear,
+    linear_head_of,
+    names_outside_part,
+    path,
+)
 from fedrela_sk.nets import MultiHead, swap_head
 
 _PERSONAL = "personal_head"
@@ -71,7 +78,7 @@ class FedROD(Algorithm):
     def loss(self, model, batch, local):
         h, generic = model.features(batch.x)
         personal = linear(model.params, path(model.head, _PERSONAL), h.detach())
-        balanced = LogitAdjustedLoss(self.gamma, self.absent).row_losses(generic, batch.y, local.counts, 0.0)
+        balanced = balanced_softmax(self.gamma, self.absent).row_losses(generic, batch.y, local.counts, None)
         own = F.cross_entropy(generic.detach() + personal, batch.y, reduction="none")
         return batch.mean(balanced + own)
 

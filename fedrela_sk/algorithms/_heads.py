@@ -1,10 +1,16 @@
 """What methods with heads of their own share: parts of a head by name, a linear layer like another."""
 
+from functools import lru_cache
+
 import torch
 from torch.nn import functional as F
 
 from fedrela_sk.exceptions import NetError
+from fedrela_sk.losses import LogitAdjustedLoss
 from fedrela_sk.nets import find_head, linear_head, mark_head
+
+# of (gamma, absent); a loss keeps nothing of the rows that it saw: one for each setting, not for each batch
+balanced_softmax = lru_cache(maxsize=8)(LogitAdjustedLoss)
 
 
 def linear_head_of(module, n_classes, head):
