@@ -2,6 +2,18 @@
 
 import numpy as np
 
+# posteriors of six rows, whose numbers are worked out by hand
+WORKED_EXAMPLE = np.array(
+    [
+        [0.90, 0.08, 0.02],
+        [0.80, 0.15, 0.05],
+        [0.70, 0.20, 0.10],
+        [0.60, 0.10, 0.30],
+        [0.30, 0.60, 0.10],
+        [0.10, 0.80, 0.10],
+    ]
+)
+
 
 def long_tailed_rows(seed, n_rows, n_classes, decay=0.5, shift=2.0):
     """Posteriors of an imperfect model and labels of a long tail (class 0 the largest, every class present)."""

@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
-from fedrela_sk.relabel import RelabelReport
+from fedrela_sk.relabel import FedReLaRelabeler, RelabelReport
 
 REPORT = RelabelReport(
     row=np.array([2, 5]),
@@ -44,3 +44,10 @@ def test_without_pandas_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"needs pandas.*pip install 'fedrela_sk\[plots\]'"):
         REPORT.to_frame()
+
+
+def test_a_report_is_short_where_it_is_printed():
+    Q, y = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.2, 0.8]]), np.array([0, 0, 0, 1])
+    relabeler = FedReLaRelabeler(0.3).fit(Q, y)
+    relabeler.relabel(Q, y, uniforms=np.zeros((4, 2)))
+    assert repr(relabeler.report()) == "RelabelReport(1 rows changed; to_frame() shows them)"
