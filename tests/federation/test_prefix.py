@@ -1,11 +1,6 @@
 """`memory`: training up to the relabel round happens once, and nobody can tell by the results."""
 
-import importlib
-import json
 import os
-import subprocess
-import sys
-import warnings
 from pathlib import Path
 
 import joblib
@@ -16,7 +11,6 @@ from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit, Strati
 
 from fedrela_sk import FedReLaRelabeler
 from fedrela_sk.algorithms import Algorithm, FedAvg
-from fedrela_sk.exceptions import MemoryWarning
 from fedrela_sk.federation import _prefix as room
 from fedrela_sk.training import Loop, Stacked
 from tests.federation.helpers import Logits, WithBatchNorm, make_fed, make_net, make_rows
@@ -285,100 +279,6 @@ def test_without_a_relabel_round_nothing_is_stored(tmp_path):
     assert not (tmp_path / "never").exists()
 
 
-# --- modules of the user's own, and other processes -----------------------------------------------------
-
-SOURCE = """
-import torch
-from torch import nn
-
-class Net(nn.Module):
-    def __init__(self, scale=torch.ones(3)):
-        super().__init__()
-        self.last = nn.Linear(3, 3)
-        self.register_buffer("scale", scale)
-
-    def forward(self, x):
-        return self.last(x * self.scale) * 1.5
-"""
-JOBS = """
-import numpy as np
-import torch
-import own_net
-from sklearn.model_selection import KFold
-from fedrela_sk.federation._fingerprint import fingerprint
-from tests.federation.test_prefix import fit
-from tests.federation.helpers import make_net
-
-def jobs(memory):
-    torch.manual_seed(3)
-    nets = [
-        make_net(own_net.Net),
-        make_net(own_net.Net()),
-        make_net(own_net.Net, module__scale=torch.tensor([1.0, 2.0, 3.0])),
-    ]
-    return [fit(memory, net=net) for net in nets]
-
-def keys():
-    things = [{"b", "a", "c"}, np.random.RandomState(1), np.exp, {"a": {1, 2}}, KFold, own_net.Net, make_net]
-    return fingerprint(things)
-"""
-
-
-@pytest.fixture
-def own_net(tmp_path, monkeypatch):
-    """Write a module file, and import it; called again, it is another edition of the same file."""
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-
-    def write_and_import(source=SOURCE):
-        for name, content in (("own_net", source), ("own_jobs", JOBS)):
-            (tmp_path / f"{name}.py").write_text(content)
-            monkeypatch.delitem(sys.modules, name, raising=False)
-        importlib.invalidate_caches()
-        return importlib.import_module("own_jobs")
-
-    return write_and_import
-
-
-def test_edited_source_misses(tmp_path, own_net):
-    memory = tmp_path / "memory"
-    first = own_net().jobs(memory)
-    assert len(entries(memory)) == 3
-    own_net().jobs(memory)
-    assert len(entries(memory)) == 3
-    second = own_net(SOURCE.replace("1.5", "2.5")).jobs(memory)
-    assert len(entries(memory)) == 6
-    for one, other in zip(first, second, strict=True):
-        assert not np.array_equal(one.predict_proba(X), other.predict_proba(X))
-
-
-def test_another_process_finds_the_same_entries(tmp_path, own_net):
-    """With another seed of Python's hashes and other addresses; results are the same bits, too."""
-    memory, jobs = tmp_path / "memory", own_net()
-    code = (
-        "import sys, json; sys.dont_write_bytecode = True\n"
-        "import own_jobs\n"
-        "jobs = own_jobs.jobs(sys.argv[1])\n"
-        "print(json.dumps([own_jobs.keys(), [job.predict_proba([[1.0, 2.0, 3.0]]).tolist() for job in jobs]]))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(memory)],
-        env=os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join([str(tmp_path), os.getcwd()])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    key, answers = json.loads(done.stdout)
-    assert key == jobs.keys()
-    before = entries(memory)
-    assert len(before) == 3
-    for memory_here in (memory, None):
-        found = jobs.jobs(memory_here)
-        assert [job.predict_proba([[1.0, 2.0, 3.0]]).tolist() for job in found] == answers
-    assert entries(memory) == before
-
-
 # --- a search -------------------------------------------------------------------------------------------
 
 
@@ -398,108 +298,6 @@ def test_a_search_trains_one_prefix_per_fold_and_one_for_its_refit(tmp_path, bac
     n_fits = n_folds * len(taus) + 1
     assert len(log.read_text().splitlines()) == 4 * (n_folds + 1) + 1 * n_fits
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-
-
-# --- where it cannot be used ----------------------------------------------------------------------------
-
-
-def test_a_lambda_is_not_cached_with_one_warning(tmp_path):
-    with pytest.warns(
-        MemoryWarning, match=r"memory is not used: a lambda has no stable description"
-    ) as caught:
-        found = fit(tmp_path / "memory", lr_schedule=lambda t: 0.5**t)
-    assert len(caught) == 1
-    assert not (tmp_path / "memory").exists()
-    assert_same(found, fit(lr_schedule=0.5))
-
-
-def halved(t):
-    return 0.5**t
-
-
-def test_a_named_function_is_cached(tmp_path):
-    for _ in range(2):
-        assert_same(fit(tmp_path, lr_schedule=halved), fit(lr_schedule=0.5))
-    assert len(entries(tmp_path)) == 1
-
-
-def test_a_folder_that_cannot_be_made_is_a_warning(tmp_path):
-    (tmp_path / "file").write_text("no folder")
-    with pytest.warns(
-        MemoryWarning, match=r"memory='.*file.*' cannot be written \(.*the fit goes on without it"
-    ) as caught:
-        found = fit(tmp_path / "file" / "memory")
-    assert len(caught) == 1
-    assert_same(found, fit())
-
-
-@pytest.mark.parametrize("error", [PermissionError("read-only"), NotImplementedError("no locks here")])
-def test_a_folder_without_locks_is_a_warning(tmp_path, monkeypatch, error):
-    def acquire(*args):
-        raise error
-
-    monkeypatch.setattr(room.FileLock, "acquire", acquire)
-    with pytest.warns(MemoryWarning, match=rf"cannot be written \({error}\): the fit goes on"):
-        found = fit(tmp_path)
-    assert entries(tmp_path) == []
-    assert_same(found, fit())
-
-
-def test_a_full_disk_is_a_warning(tmp_path, monkeypatch):
-    def full(*args):
-        raise OSError("no space left")
-
-    monkeypatch.setattr("os.replace", full)
-    with pytest.warns(MemoryWarning, match=r"cannot be written \(no space left\): the fit goes on"):
-        found = fit(tmp_path)
-    assert_same(found, fit())
-    assert {file.suffix for file in tmp_path.iterdir()} <= {".lock"}
-
-
-def test_names_of_clients_that_json_cannot_hold_are_a_warning(tmp_path):
-    groups = np.repeat([b"b", b"a", b"c"], 30)
-    with pytest.warns(MemoryWarning, match=r"cannot be written \(.*bytes is not JSON serializable\)"):
-        found = fit(tmp_path, clients=None, groups=groups)
-    assert_same(found, fit(clients=None, groups=groups))
-
-
-def damaged(content):
-    return content[:100] + bytes([content[100] ^ 1]) + content[101:]
-
-
-@pytest.mark.parametrize(
-    ("ending", "damage"),
-    [
-        (".json", lambda content: content[:-10]),
-        (".json", lambda content: b"\x00 garbage"),
-        (".json", lambda content: content.replace(b"format", b"farmat")),
-        (".safetensors", lambda content: content[:-10]),
-        (".safetensors", damaged),
-        (".safetensors", lambda content: b""),
-    ],
-)
-def test_a_damaged_entry_is_computed_again_with_a_warning(tmp_path, ending, damage):
-    plain = fit(tmp_path)
-    (name,) = entries(tmp_path)
-    path = tmp_path / f"{name}{ending}"
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.warns(MemoryWarning, match=rf"cannot be read, it is computed again: .*{ending}") as caught:
-        assert_same(fit(tmp_path), plain)
-    assert len(caught) == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert_same(fit(tmp_path), plain)  # it was stored anew
-
-
-def test_an_entry_that_cannot_be_opened_is_a_warning(tmp_path):
-    plain = fit(tmp_path)
-    (name,) = entries(tmp_path)
-    (tmp_path / f"{name}.json").unlink()
-    (tmp_path / f"{name}.json").mkdir()
-    with pytest.warns(MemoryWarning) as caught:
-        assert_same(fit(tmp_path), plain)
-    assert ["computed again" in str(w.message) for w in caught] == [True, False]
-    assert "the fit goes on" in str(caught[1].message)
 
 
 def test_what_is_no_folder_is_refused():
