@@ -88,27 +88,20 @@ class FedAdagrad(_FedOpt):
 class FedAdam(_FedOpt):
     """Adam at the server: v <- beta_2 v + (1 - beta_2) D^2.
 
-    D is the mean displacement of the round's clients, m <- beta_1 m + (1 - beta_1) D, and
-    theta <- theta + server_lr m / (sqrt(v) + epsilon), entry by entry. BatchNorm's statistics are averaged.
+    D, m and the step from m and v are as in `FedAdagrad`.
 
     Parameters
     ----------
-    server_lr : float >= 0, default=0.01
-        Length of a step. The paper tunes it with the clients' rate.
-    beta_1 : float in [0, 1), default=0.9
+    server_lr, beta_1, epsilon, initial_accumulator
+        As in `FedAdagrad`, with the defaults 0.01, 0.9, 1e-3 and None.
     beta_2 : float in [0, 1), default=0.99
-    epsilon : float > 0, default=1e-3
-        The paper's tau: how far the step adapts.
-    initial_accumulator : float >= 0 or None, default=None
-        v before round 0. None is epsilon^2, as the paper states; the authors' experiments start at 0.
     bias_correction : bool, default=False
         Divide m by 1 - beta_1^t and v by 1 - beta_2^t in the t-th round, as Adam itself does; the paper
         does not.
 
     References
     ----------
-    Reddi, Charles, Zaheer, Garrett, Rush, Konečný, Kumar, McMahan, "Adaptive Federated Optimization",
-    ICLR 2021, arXiv 2003.00295, Algorithm 2.
+    Reddi et al. 2021, as in `FedAdagrad`.
     """
 
     def __init__(
@@ -149,8 +142,7 @@ class FedYogi(FedAdam):
 
     References
     ----------
-    Reddi, Charles, Zaheer, Garrett, Rush, Konečný, Kumar, McMahan, "Adaptive Federated Optimization",
-    ICLR 2021, arXiv 2003.00295, Algorithm 2.
+    Reddi et al. 2021, as in `FedAdagrad`.
     """
 
     def _second(self, v, square):
