@@ -41,7 +41,7 @@ def test_new_rows_train_but_the_average_counts_the_originals():
 @pytest.mark.parametrize("engine", ["loop", "stacked"])
 def test_repeated_rows_of_a_sampler_count_as_often(engine):
     data = three_classes()
-    fed = fit("fedavg", TwoLayers, data, engine=engine, local_data=RandomOverSampler(), class_weight=None)
+    fed = fit("fedavg", TwoLayers, data, engine=engine, local_data=RandomOverSampler())
     plain = fit("fedavg", TwoLayers, data, engine=engine)
     counts = [np.bincount(data[1][data[2] == client]) for client in range(3)]
     expected = sum(n.max() * (n > 0).sum() for n in counts)
@@ -73,7 +73,6 @@ def test_after_relabelling_the_originals_are_resampled_with_their_new_labels():
 
 def test_a_new_row_weighs_as_much_as_the_mean_row_of_its_class():
     weights = np.array([1.0, 3.0, 1.0, 1.0, 2.0, 1.0])
-    fed = fit("fedavg", local_data=Doubles(), data=(X, Y, GROUPS), epochs=1, net={})
     x, y = X[:, 0], Y
     moved = []
     for own, mean in ((GROUPS == 0, 2.0), (GROUPS == 1, 2.0)):
