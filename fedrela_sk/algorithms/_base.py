@@ -264,7 +264,11 @@ class Algorithm(BaseEstimator):
         return {}
 
     def gather(self, reports, server_state, facts):
-        """New server state from reports, a dictionary ``{client: {name: tensor}}`` by client number."""
+        """New server state from reports, a dictionary ``{client: {name: tensor}}`` by client number.
+
+        It is empty where no asked client has a row left. `facts` are those of the round that is about to train,
+        whose participants are here the clients that answered.
+        """
         return server_state
 
     def broadcast(self, server_state):
