@@ -26,6 +26,7 @@ from sklearn.preprocessing import OneHotEncoder, QuantileTransformer, StandardSc
 from skorch import NeuralNetClassifier
 from torch import nn
 
+from benchmarks.suites._algorithms_report import write_report
 from benchmarks.suites._machine import machine
 from fedrela_sk import DirichletSplit, FederatedClassifier, FedReLaRelabeler, make_long_tailed
 from fedrela_sk.algorithms import ALGORITHMS, FedLoGe
@@ -260,8 +261,6 @@ def main(arguments=None):
         print(
             f"{i + 1}/{len(todo)} {name} {row.name} seed {seed}: about {left / 60:.0f} min left", flush=True
         )
-    from benchmarks.suites._algorithms_report import write_report
-
     write_report(RESULTS / "algorithms.md", rows(), done, machine())
 
 
