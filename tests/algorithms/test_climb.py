@@ -208,9 +208,11 @@ def test_seven_rows_are_seven_batches_and_eleven_are_six():
 
 def test_a_criterion_of_the_users_own_is_what_is_reported():
     """One that counts each client's classes: LDAM's margins are the largest for the rarest."""
-    data = three_classes()
-    fed = fit("climb", TwoLayers, data, net={"criterion": LDAMLoss})
-    assert np.isfinite(fed.predict_proba(data[0])).all()
+    own, x = np.array([1.0, 3.0, 2.0, 0.0, 1.0, 1.0]), X[:4].ravel()
+    margins = 0.5 * np.array([1.0, 2.0**-0.25])  # of classes of 2 and of 4 rows
+    rows = np.logaddexp(0, 30 * np.where(Y[:4] == 1, margins[1] - 0.5 * x, 0.5 * x + margins[0]))
+    expected = np.average(rows, weights=own[:4])
+    assert reported("mean", own, net={"criterion": LDAMLoss}) == pytest.approx(expected, rel=1e-14)
 
 
 @pytest.mark.parametrize("losses", ["mean", "sum_of_batches"])
