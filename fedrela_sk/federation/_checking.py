@@ -3,6 +3,7 @@
 import difflib
 
 from fedrela_sk.algorithms import ALGORITHMS
+from fedrela_sk.participation import UniformSampling
 
 # Parameters that stand in the signature before what they do is there: their defaults alone are accepted.
 _NOT_YET = {"checkpoint": None, "warm_start": False, "resume": False}
@@ -56,6 +57,18 @@ def check_local_data(local_data, algorithm):
             f"local_data={local_data!r} mixes the rows of a batch for the criterion, but {type(algorithm).__name__} "
             "makes a loss of its own from them. Use a fit_resample tool, or another algorithm."
         )
+
+
+def check_participation(rule, algorithm):
+    """Refuse rules of participation that a method cannot follow."""
+    if not hasattr(rule, "choose") or (algorithm.averages and algorithm.sends_model):
+        return
+    if isinstance(rule, UniformSampling):
+        return
+    raise ValueError(
+        f"participation={rule!r} does not go with {type(algorithm).__name__}, whose clients do not send their "
+        "model to be averaged. Use a share of the clients, or UniformSampling."
+    )
 
 
 def check_validation(validation, select, X_val, y_val):

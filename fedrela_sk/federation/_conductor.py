@@ -12,7 +12,7 @@ from fedrela_sk.federation._asking import ask_clients
 from fedrela_sk.federation._collecting import Collecting
 from fedrela_sk.federation._counting import original_counts
 from fedrela_sk.federation._ledger import model_nbytes, once_nbytes
-from fedrela_sk.federation._lineup import check_participation, line_up
+from fedrela_sk.federation._lineup import line_up
 from fedrela_sk.federation._predicting import OwnModels
 from fedrela_sk.federation._relabeling_together import relabel_clients
 from fedrela_sk.federation._schedule import relabel_due
@@ -43,7 +43,6 @@ class Conductor:
     """
 
     def __init__(self, plan, net, engine):
-        check_participation(plan.participation, plan.algorithm)
         self.plan = plan
         self.net = net
         self.engine = engine

@@ -7,7 +7,6 @@ import numpy as np
 
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk.federation._schedule import choose_clients
-from fedrela_sk.participation import UniformSampling
 
 
 @dataclass(frozen=True)
@@ -40,18 +39,6 @@ class Lineup:
     def chained(self):
         """Whether some client starts from what another one of this round made."""
         return any(len(group) > 1 for group in self.groups)
-
-
-def check_participation(rule, algorithm):
-    """Refuse rules of participation that a method cannot follow."""
-    if not hasattr(rule, "choose") or (algorithm.averages and algorithm.sends_model):
-        return
-    if isinstance(rule, UniformSampling):
-        return
-    raise ValueError(
-        f"participation={rule!r} does not go with {type(algorithm).__name__}, whose clients do not send their "
-        "model to be averaged. Use a share of the clients, or UniformSampling."
-    )
 
 
 def line_up(rule, present, round, seed, sizes, counts):

@@ -20,6 +20,7 @@ from fedrela_sk.federation._boundary import (
 from fedrela_sk.federation._checking import (
     check_algorithm,
     check_local_data,
+    check_participation,
     check_relabeler,
     check_validation,
 )
@@ -70,6 +71,7 @@ def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val):
     check_class_weight(estimator.class_weight, classes)
     algorithm = check_algorithm(estimator.algorithm)
     check_local_data(estimator.local_data, algorithm)
+    check_participation(estimator.participation, algorithm)
     net = build_net(
         estimator.estimator,
         X,
