@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from fedrela_sk.federation._weights import class_counts, mass
+from fedrela_sk.federation._weights import mass
+from fedrela_sk.relabel._priors import class_counts
 
 
 def kept_rows(state, spec):

@@ -16,16 +16,6 @@ def mass(rows, weights):
     return float(len(rows) if weights is None else weights[rows].sum())
 
 
-def class_counts(codes, n_classes, weights=None):
-    """Rows of each class, as the sum of their weights.
-
-    Returns
-    -------
-    counts : ndarray of shape (n_classes,), float64
-    """
-    return np.bincount(codes, weights=weights, minlength=n_classes).astype(np.float64)
-
-
 def client_class_weights(class_weight, counts, classes):
     """Factor of each class at one client.
 

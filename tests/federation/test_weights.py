@@ -5,7 +5,6 @@ import pytest
 
 from fedrela_sk.federation._weights import (
     check_class_weight,
-    class_counts,
     client_class_weights,
     client_weights,
     mass,
@@ -20,14 +19,6 @@ def test_mass_counts_rows_or_their_weights():
     assert mass(rows, None) == 2.0
     assert mass(rows, np.array([0.5, 100.0, 0.25])) == 0.75
     assert mass(rows[:0], np.ones(3)) == 0.0
-
-
-def test_class_counts_have_an_entry_per_class():
-    codes = np.array([0, 2, 2])
-    np.testing.assert_array_equal(class_counts(codes, 4), [1, 0, 2, 0])
-    counts = class_counts(codes, 4, np.array([0.5, 1.0, 2.0]))
-    np.testing.assert_array_equal(counts, [0.5, 0, 3.0, 0])
-    assert counts.dtype == class_counts(codes, 4).dtype == np.float64
 
 
 def test_no_class_weight_is_none():
