@@ -8,7 +8,7 @@ from torch import nn
 from fedrela_sk import FederatedClassifier
 from fedrela_sk._random import client_code
 from fedrela_sk._update import ClientSpec
-from fedrela_sk.algorithms import FedAvg
+from fedrela_sk.algorithms import FedAvg, RoundFacts
 from fedrela_sk.federation._conductor import Conductor
 from fedrela_sk.federation._relabeling import check_relabel_posteriors, collect_posteriors, relabel_alone
 from fedrela_sk.federation._state import Plan
@@ -110,6 +110,11 @@ def relabel_client(relabeler, net, X, y, classes, spec, round, seed, settings, b
     """Relabel one client's rows `X`, with labels `y`, by the model that `net` holds."""
     Q = collect_posteriors(net, X, len(classes), spec, round, seed, settings, batch_size)
     return relabel_alone(relabeler, Q.cpu().numpy(), y, classes, spec, round, seed, weights)
+
+
+def facts(n_updates):
+    """`RoundFacts` of round 0 of three clients."""
+    return RoundFacts(round=0, n_participants=n_updates, n_clients=3, lr=0.1)
 
 
 def make_conductor(

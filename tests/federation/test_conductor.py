@@ -6,14 +6,14 @@ import torch
 from sklearn.base import BaseEstimator
 
 from fedrela_sk._update import ClientUpdate
-from fedrela_sk.algorithms import FedAvg, LocalOnly, RoundFacts
+from fedrela_sk.algorithms import FedAvg, LocalOnly
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError, PartitionError
 from fedrela_sk.federation._counting import class_count, client_sizes
 from fedrela_sk.federation._predicting import predict_alone
 from fedrela_sk.federation._server import server_round
 from fedrela_sk.federation._validation import Validation
 from fedrela_sk.training import posteriors
-from tests.federation.helpers import Logits, make_conductor, make_net, make_rows, make_spec
+from tests.federation.helpers import Logits, facts, make_conductor, make_net, make_rows, make_spec
 
 X, CODES = make_rows(30)
 
@@ -45,10 +45,6 @@ class Drop(BaseEstimator):
 
 
 STALE = {"w": torch.tensor([-1.0]), "n": torch.tensor(0)}
-
-
-def facts(n_updates):
-    return RoundFacts(round=0, n_participants=n_updates, n_clients=3, lr=0.1)
 
 
 def update(value, weight, spec):

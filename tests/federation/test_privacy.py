@@ -9,12 +9,13 @@ import torch
 from skorch.callbacks import Callback
 
 from fedrela_sk import FedReLaRelabeler
-from fedrela_sk.algorithms import FedAvg, LocalOnly, RoundFacts
+from fedrela_sk.algorithms import FedAvg, LocalOnly
 from fedrela_sk.federation._server import server_round
 from tests.federation.helpers import (
     Logits,
     WithBatchNorm,
     WithDropout,
+    facts,
     make_conductor,
     make_fed,
     make_net,
@@ -26,10 +27,6 @@ N_CLIENTS, ROUND = 4, 2
 X, CODES = make_rows(160)
 OWNER = np.random.default_rng(1).integers(0, N_CLIENTS, size=160)
 SPECS = [make_spec(f"client {k}", np.flatnonzero(k == OWNER), k) for k in range(N_CLIENTS)]
-
-
-def facts(n_updates):
-    return RoundFacts(round=0, n_participants=n_updates, n_clients=3, lr=0.1)
 
 
 def one_round(X, codes, chosen, **settings):
