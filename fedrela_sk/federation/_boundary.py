@@ -161,9 +161,8 @@ def check_row_weights(sample_weight, X):
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if (weights == 1).all():
         return None
-    return (
-        weights if weights.flags.writeable else weights.copy()
-    )  # torch takes no array that cannot be written
+    # torch takes no array that cannot be written
+    return weights if weights.flags.writeable else weights.copy()
 
 
 def to_tensor(X, net, specs=(), what="X"):

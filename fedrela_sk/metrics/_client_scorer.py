@@ -42,7 +42,7 @@ def client_scorer(metric="balanced_accuracy", *, average="rows", pos_label=None)
     Raises
     ------
     ValueError
-        `average` is neither.
+        `metric` or `average` is none of those.
 
     Examples
     --------
