@@ -35,10 +35,11 @@ def write_report(path, rows, done, facts):
         + ".\n",
         f"Mean over {len(seeds)} seeds of the last round, per cent; ± is the standard deviation of balanced "
         "accuracy. The same net (MLP 64-32; LDAM's has one hidden layer of 64 and a head of cosines), rate, batch "
-        "and epochs for every row, default strengths, nothing tuned: rows that need tuning look worse than they are, or "
-        f"diverge (means are then over the other seeds). Plain and + FedReLa (tau {tau:g}, at 80 % of the rounds) share the "
-        "rounds before. Bytes and seconds are those of one round, both ways and all clients together; seconds on a "
-        "shared machine, medians. `own` is balanced accuracy with each row predicted by its own client's model.\n",
+        "and epochs for every row, default strengths, nothing tuned: rows that need tuning look worse than they "
+        "are, or diverge (means are then over the other seeds). Plain and + FedReLa "
+        f"(tau {tau:g}, at 80 % of the rounds) share the rounds before. Bytes and seconds are those of one round, "
+        "both ways and all clients together; seconds on a shared machine, medians. `own` is balanced accuracy with "
+        "each row predicted by its own client's model.\n",
     ]
     for job, title in TITLES.items():
         parts.append(f"## {title}\n")
