@@ -68,8 +68,7 @@ class TaskMaker:
         PartitionError
             If no client at all has a row left.
         """
-        self._refresh_weights(state, round)
-        self._refresh_side(state)
+        self._refresh(state, round)
         chosen = [spec for spec in chosen if self._sizes[spec.position]]
         numbers = np.array([self.numbers[spec.position] for spec in chosen], dtype=np.int64)
         weights = self._weights[[spec.position for spec in chosen]]
@@ -88,8 +87,8 @@ class TaskMaker:
             self._sizes = client_sizes(self.plan, state)
         return self._sizes
 
-    def _refresh_weights(self, state, round):
-        """Sizes and weights of all clients, where labels moved since."""
+    def _refresh(self, state, round):
+        """Sizes, weights and resampled rows of all clients, where labels moved since."""
         if self._weights is not None:
             return
         if not self.sizes(state).any():
@@ -98,15 +97,11 @@ class TaskMaker:
                 "Check the mask that the relabeler returns."
             )
         self._weights = client_weights(self.plan.client_weight, self._sizes)
-
-    def _refresh_side(self, state):
-        """Let clients whose labels moved resample their rows."""
         if self._side is None:
             return
         clients = [(spec, kept_rows(state, spec)) for spec in self.present if self._sizes[spec.position]]
         if self._side.refresh(state, clients):
             self.engine.set_data(self._side.data)
-            self._tensors = {}
 
     def _task(self, state, spec, weight):
         rows, y, class_weights, counts = self._client_tensors(state, spec)
