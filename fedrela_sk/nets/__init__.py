@@ -12,6 +12,7 @@ from fedrela_sk.nets._head import (
     swap_head,
 )
 from fedrela_sk.nets._mlp import MLP
+from fedrela_sk.nets._small_cnn import SmallCNN
 from fedrela_sk.nets._sparse_etf import SparseETF
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "CosineLinear",
     "ETFHead",
     "MultiHead",
+    "SmallCNN",
     "SparseETF",
     "find_head",
     "forward_with_features",
