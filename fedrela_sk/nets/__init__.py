@@ -1,6 +1,6 @@
 """Torch modules to wrap in skorch; finding and swapping a classifier head."""
 
-from fedrela_sk.nets._augmentation import Augmentation
+from fedrela_sk.nets._augmentation import Augmentation, RandomCropFlip
 from fedrela_sk.nets._cosine import CosineLinear
 from fedrela_sk.nets._etf import ETFHead, simplex_etf
 from fedrela_sk.nets._head import (
@@ -21,6 +21,7 @@ __all__ = [
     "CosineLinear",
     "ETFHead",
     "MultiHead",
+    "RandomCropFlip",
     "SmallCNN",
     "SparseETF",
     "find_head",
