@@ -12,6 +12,7 @@ from fedrela_sk.nets._head import (
     swap_head,
 )
 from fedrela_sk.nets._mlp import MLP
+from fedrela_sk.nets._resnet import ResNet8, ResNet18, ResNet34
 from fedrela_sk.nets._small_cnn import SmallCNN
 from fedrela_sk.nets._sparse_etf import SparseETF
 
@@ -22,6 +23,9 @@ __all__ = [
     "ETFHead",
     "MultiHead",
     "RandomCropFlip",
+    "ResNet8",
+    "ResNet18",
+    "ResNet34",
     "SmallCNN",
     "SparseETF",
     "find_head",
