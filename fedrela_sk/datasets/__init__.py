@@ -9,6 +9,7 @@ function              rows                                   classes   rarest cl
 `fetch_creditcard`    card payments, from OpenML             2         0.17 %           none
 `load_fashion_mnist`  images, from a folder or from OpenML   10        10 %             none
 `load_cifar10`        images, from a folder                  10        10 %             none
+`load_cifar100`       images, from a folder                  100       1 %              none
 ====================  =====================================  ========  ===============  ===============
 
 Each returns a `sklearn.utils.Bunch` with `data`, `target` (integers), `target_names` and `DESCR`, and
@@ -17,6 +18,7 @@ natural clients are cut with `fedrela_sk.splitters`, balanced ones made rare wit
 """
 
 from fedrela_sk.datasets._cifar10 import load_cifar10
+from fedrela_sk.datasets._cifar100 import load_cifar100
 from fedrela_sk.datasets._creditcard import fetch_creditcard
 from fedrela_sk.datasets._fars import load_fars
 from fedrela_sk.datasets._fashion_mnist import FASHION_MNIST_ROOT, load_fashion_mnist
@@ -27,6 +29,7 @@ __all__ = [
     "FASHION_MNIST_ROOT",
     "fetch_creditcard",
     "load_cifar10",
+    "load_cifar100",
     "load_fars",
     "load_fashion_mnist",
     "load_lending_club",

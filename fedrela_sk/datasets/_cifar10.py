@@ -16,7 +16,6 @@ licence is stated; cite A. Krizhevsky, "Learning Multiple Layers of Features fro
 """
 
 import io
-import pickle
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -26,6 +25,7 @@ import numpy as np
 
 from fedrela_sk._optional import import_extra
 from fedrela_sk._sklearn import StrOptions, validate_params
+from fedrela_sk.datasets._cifar import IMAGE, binary_reader, find_files, python_reader
 from fedrela_sk.datasets._images import image_bunch
 from fedrela_sk.exceptions import DatasetError
 
@@ -41,18 +41,6 @@ CLASS_NAMES = [
     "ship",
     "truck",
 ]
-IMAGE = (3, 32, 32)
-N_VALUES = 3_072
-_UNPACK = "Unpack the archive again."
-
-# all that a pickled batch may name: the parts of a NumPy array, and what makes bytes of text
-_ALLOWED = {
-    ("numpy", "dtype"),
-    ("numpy", "ndarray"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy._core.numeric", "_frombuffer"),
-    ("_codecs", "encode"),
-}
 
 
 @validate_params(
@@ -92,78 +80,10 @@ def load_cifar10(folder, split="train", *, return_X_y=False):
     ImportError
         If the layout is "npz" and Pillow is missing.
     """
-    read, paths = find_batches(Path(folder), split)
+    read, paths = find_files(Path(folder), split, _LAYOUTS, "CIFAR-10")
     batches = [read(path) for path in paths]
     images, labels = (np.concatenate(parts) for parts in zip(*batches, strict=True))
     return image_bunch(images, labels, IMAGE, CLASS_NAMES, __doc__, str(folder), return_X_y)
-
-
-def find_batches(folder, split):
-    """The reader and the files of the first layout that the folder has."""
-    for subfolder, names, read in _LAYOUTS:
-        for place in (folder, folder / subfolder):
-            paths = [place / name for name in names[split]]
-            missing = [path.name for path in paths if not path.exists()]
-            if not missing:
-                return read, paths
-            if len(missing) < len(paths):
-                raise DatasetError(
-                    f"{place} lacks {', '.join(missing)} of CIFAR-10's {len(paths)} {split} files. {_UNPACK}"
-                )
-    expected = "; ".join(", ".join(names[split]) for _, names, _ in _LAYOUTS)
-    raise DatasetError(
-        f"No {split} files of CIFAR-10 in {folder}. Expected the files of one layout: {expected}. Unpack "
-        "cifar-10-binary.tar.gz or cifar-10-python.tar.gz there."
-    )
-
-
-def read_binary(path):
-    """Values (n, 3072) and labels (n,) of one file of records: a label, then red, green and blue."""
-    raw = np.fromfile(path, dtype=np.uint8)
-    if len(raw) == 0 or len(raw) % (1 + N_VALUES):
-        raise DatasetError(f"{path} holds {len(raw)} bytes, expected a multiple of {1 + N_VALUES}. {_UNPACK}")
-    records = raw.reshape(-1, 1 + N_VALUES)
-    return records[:, 1:], records[:, 0]
-
-
-class _BatchUnpickler(pickle.Unpickler):
-    """Builds arrays and plain containers; any other name in the pickle is refused."""
-
-    def find_class(self, module, name):
-        today = module.replace("numpy.core.", "numpy._core.")  # NumPy 1 wrote the old name
-        if (today, name) in _ALLOWED:
-            return super().find_class(today, name)
-        raise DatasetError(
-            f"The pickle names {module}.{name}, which no batch of CIFAR-10 needs and which might run code. "
-            "It was not run; get the files again from a source you trust."
-        )
-
-
-def read_python(path):
-    """Values (n, 3072) and labels (n,) of one pickled batch, a dictionary with `data` and `labels`."""
-    with path.open("rb") as file:
-        try:
-            batch = _BatchUnpickler(file, encoding="bytes").load()
-        except DatasetError as error:
-            raise DatasetError(f"{path}: {error}") from error
-        except Exception as error:  # a damaged pickle may raise anything
-            raise DatasetError(f"{path} is no pickle ({error!r}). {_UNPACK}") from error
-    if not isinstance(batch, dict):
-        raise DatasetError(f"{path} holds a {type(batch).__name__}, expected a dictionary. {_UNPACK}")
-    return _values(batch, "data", np.uint8, (N_VALUES,), path), _values(batch, "labels", np.int64, (), path)
-
-
-def _values(batch, name, dtype, row_shape, path):
-    """One entry of a batch, whose name may be text or bytes, as an array of shape (n, *row_shape)."""
-    value = batch.get(name.encode(), batch.get(name))
-    array = np.asarray([] if value is None else value)
-    if array.shape[1:] != row_shape or not np.can_cast(array.dtype, dtype):
-        expected = f"{np.dtype(dtype)} of shape (n, {', '.join(map(str, row_shape))})"
-        raise DatasetError(
-            f"{path} is no batch of CIFAR-10: `{name}` must be {expected}, "
-            f"got {array.dtype} of shape {array.shape}. {_UNPACK}"
-        )
-    return array.astype(dtype)
 
 
 def read_npz(path):
@@ -196,7 +116,7 @@ def _batch_names(suffix):
 
 # folder inside the original archive, files of each split, reader of one file
 _LAYOUTS = [
-    ("cifar-10-batches-bin", _batch_names(".bin"), read_binary),
-    ("cifar-10-batches-py", _batch_names(""), read_python),
+    ("cifar-10-batches-bin", _batch_names(".bin"), binary_reader(n_labels=1)),
+    ("cifar-10-batches-py", _batch_names(""), python_reader("labels", "CIFAR-10")),
     (".", {"train": ["cifar10_train.npz"], "test": ["cifar10_test.npz"]}, read_npz),
 ]

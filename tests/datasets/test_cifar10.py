@@ -2,7 +2,6 @@
 
 import io
 import pickle
-import struct
 import sys
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 
 from fedrela_sk.datasets import _cifar10, load_cifar10
 from fedrela_sk.exceptions import DatasetError
+from tests.datasets.cifar import binary, python2_pickle, python3_pickle
 
 TRAIN = [f"data_batch_{k}" for k in range(1, 6)]
 
@@ -19,37 +19,13 @@ def batch_of(seed, n=4):
     return rng.integers(256, size=(n, 3, 32, 32), dtype=np.uint8), rng.integers(10, size=n)
 
 
-def binary(images, labels):
-    return np.column_stack([labels.astype(np.uint8), images.reshape(len(images), -1)]).tobytes()
-
-
-def python2_pickle(images, labels):
-    """The bytes that Python 2 and NumPy 1 wrote, as in the original archive: texts are bytes, protocol 2."""
-
-    def text(value):
-        return b"T" + struct.pack("<i", len(value)) + value
-
-    array = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + text(b"b") + b"\x87R"
-    dtype = b"cnumpy\ndtype\n" + text(b"u1") + b"K\x00K\x01\x87R(K\x03" + text(b"|")
-    dtype += b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
-    shape = b"J" + struct.pack("<i", len(images)) + b"M\x00\x0c\x86"
-    array += b"(K\x01" + shape + dtype + b"\x89" + text(images.tobytes()) + b"tb"
-    numbers = b"](" + b"".join(b"K" + bytes([label]) for label in labels) + b"e"
-    return b"\x80\x02}(" + text(b"data") + array + text(b"labels") + numbers + b"u."
-
-
-def python3_pickle(protocol):
-    def dump(images, labels):
-        flat = images.reshape(len(images), -1)
-        return pickle.dumps({"data": flat, "labels": labels.tolist()}, protocol=protocol)
-
-    return dump
-
-
 WRITERS = {
     "binary": (".bin", binary),
-    "python 2": ("", python2_pickle),
-    **{f"python 3, protocol {p}": ("", python3_pickle(p)) for p in range(2, 6)},
+    "python 2": ("", lambda images, labels: python2_pickle(images, labels=labels)),
+    **{
+        f"python 3, protocol {p}": ("", lambda images, labels, p=p: python3_pickle(images, p, labels=labels))
+        for p in range(2, 6)
+    },
 }
 
 
