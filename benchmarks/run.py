@@ -3,7 +3,7 @@
 import argparse
 import importlib
 
-SUITES = ("speed", "drift", "auto_table", "algorithms")
+SUITES = ("speed", "drift", "auto_table", "algorithms", "paper")
 
 
 def main(arguments=None):

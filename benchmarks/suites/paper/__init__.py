@@ -1,0 +1,96 @@
+"""The paper's tables: ``python -m benchmarks.run paper --table table_14 --preset cpu``.
+
+A settings file a table (``settings/*.toml``), with the presets "full" (the paper's size, for a GPU) and "cpu" (reduced,
+what is reduced stands in the file). A run is one cell with one seed: its arms (baseline, + FedReLa, ...) share their
+rounds up to the relabel round. Finished runs are in ``benchmarks/results/paper/<table>.<preset>.jsonl``, one line each,
+and are not repeated; the page is ``<table>.<preset>.md`` beside it.
+"""
+
+import argparse
+import fcntl
+import json
+import time
+from pathlib import Path
+
+from joblib import Parallel, delayed
+
+from benchmarks.suites._machine import machine
+from benchmarks.suites.paper._report import write_report
+from benchmarks.suites.paper._run import run
+from benchmarks.suites.paper._settings import PRESETS, cells, read_table, tables
+
+RESULTS = Path(__file__).parents[2] / "results" / "paper"
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run paper", description=__doc__)
+    parser.add_argument("--table", nargs="+", default=tables(), choices=tables())
+    parser.add_argument("--preset", default="cpu", choices=PRESETS)
+    parser.add_argument("--method", nargs="+", help="only these methods")
+    parser.add_argument("--jobs", type=int, default=1, help="runs side by side")
+    parser.add_argument(
+        "--report", action="store_true", help="write the pages from what is there, run nothing"
+    )
+    options = parser.parse_args(arguments)
+    if not options.report:
+        _work(_todo(options), options)
+    for table in options.table:
+        if _path(table, options.preset).exists():
+            write_report(
+                RESULTS / f"{table}.{options.preset}.md", table, options.preset, read(table, options.preset)
+            )
+
+
+def _path(table, preset):
+    return RESULTS / f"{table}.{preset}.jsonl"
+
+
+def read(table, preset):
+    """(cell, seed) to its line; empty where nothing was run."""
+    path = _path(table, preset)
+    if not path.exists():
+        return {}
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return {(line["cell"], line["seed"]): line for line in lines}
+
+
+def _todo(options):
+    """(seed, cell) of the runs that are missing: first seeds of all tables first."""
+    found = []
+    for place, table in enumerate(options.table):
+        done = read(table, options.preset)
+        for cell in cells(table, options.preset):
+            if options.method and cell.values["method"] not in options.method:
+                continue
+            seeds = read_table(table, options.preset)["seeds"]
+            found += [(seed, place, cell) for seed in seeds if (cell.key, seed) not in done]
+    return [(seed, cell) for seed, _, cell in sorted(found, key=lambda item: item[:2])]
+
+
+def _work(todo, options):
+    began = time.perf_counter()
+    parallel = Parallel(n_jobs=options.jobs, return_as="generator_unordered")
+    for i, (cell, seed) in enumerate(parallel(delayed(_one)(cell, seed) for seed, cell in todo)):
+        left = (time.perf_counter() - began) / (i + 1) * (len(todo) - i - 1)
+        print(
+            f"{i + 1}/{len(todo)} {cell.table} {cell.key} seed {seed}: about {left / 60:.0f} min left",
+            flush=True,
+        )
+
+
+def _one(cell, seed):
+    """Run, and append a line; a lock keeps lines of several processes apart."""
+    began = time.perf_counter()
+    arms = run(cell, seed)
+    line = {
+        "cell": cell.key,
+        "seed": seed,
+        "arms": arms,
+        "minutes": round((time.perf_counter() - began) / 60, 2),
+    }
+    path = _path(cell.table, cell.preset)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(json.dumps(line | {"machine": machine()}) + "\n")
+    return cell, seed

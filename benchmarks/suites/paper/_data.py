@@ -1,0 +1,116 @@
+"""Images of a table: loaded once, cut to a step or a tail, scaled to zero mean and unit spread."""
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from fedrela_sk.datasets import load_cifar10, load_fashion_mnist
+from fedrela_sk.imbalance import make_long_tailed, make_step_wise
+
+
+@dataclass(frozen=True)
+class Images:
+    """Rows to train on and the balanced test rows.
+
+    Attributes
+    ----------
+    X, X_test : ndarray of shape (n, channels, height, width), float32
+        Scaled by the mean and spread of all training pixels of a channel.
+    y, y_test : ndarray of int64
+    rows : ndarray of int64
+        Positions of the training rows in the uncut training set.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+    rows: np.ndarray
+
+
+def data_folder():
+    """The folder of data that is not bundled, from ``FEDRELA_SK_DATA``."""
+    folder = os.environ.get("FEDRELA_SK_DATA")
+    if folder is None:
+        raise FileNotFoundError(
+            "CIFAR-10 is read from a folder: set FEDRELA_SK_DATA to the one that has cifar10/."
+        )
+    return Path(folder)
+
+
+LOADERS = {
+    "fashion_mnist": lambda split: load_fashion_mnist(split, return_X_y=True),
+    "cifar10": lambda split: load_cifar10(split, root=data_folder() / "cifar10", return_X_y=True),
+}
+
+
+@cache
+def raw(name, split):
+    """Images as uint8 and labels of a whole set."""
+    return LOADERS[name](split)
+
+
+@cache
+def images(name, cut, amount, minority, n_max, n_test):
+    """A cut training set and its test set. The cut is the same for every seed, as in the released code.
+
+    Parameters
+    ----------
+    name : str
+        A key of `LOADERS`.
+    cut : {"step", "tail"}
+    amount : float
+        Imbalance ratio of a step, or imbalance factor of a tail.
+    minority : tuple of int
+        Classes of the minority of a step.
+    n_max : int
+        Rows of the largest class.
+    n_test : int
+        Test rows of each class, the first ones.
+    """
+    X, y = raw(name, "train")
+    rows = np.concatenate([_drawn(y, label, n_max) for label in np.unique(y)])
+    rows = np.sort(rows)
+    if cut == "step":
+        _, y, rows = make_step_wise(
+            rows, y[rows], rows, imbalance_ratio=amount, minority=list(minority), random_state=0
+        )
+    else:
+        _, y, rows = make_long_tailed(rows, y[rows], rows, imbalance_factor=amount, random_state=0)
+    mean, spread = _moments(name)
+    X_test, y_test = raw(name, "test")
+    kept = np.sort(np.concatenate([np.flatnonzero(y_test == label)[:n_test] for label in np.unique(y_test)]))
+    return Images(_scaled(X[rows], mean, spread), y, _scaled(X_test[kept], mean, spread), y_test[kept], rows)
+
+
+def _drawn(y, label, n_max):
+    """`n_max` rows of a class, the same in every run."""
+    return np.random.default_rng([0, label]).permutation(np.flatnonzero(y == label))[:n_max]
+
+
+@cache
+def _moments(name):
+    pixels = raw(name, "train")[0].astype(np.float32) / 255
+    return pixels.mean((0, 2, 3), keepdims=True), pixels.std((0, 2, 3), keepdims=True)
+
+
+def _scaled(X, mean, spread):
+    return ((X.astype(np.float32) / 255 - mean) / spread).astype(np.float32)
+
+
+def images_of(cell):
+    """The images of a cell."""
+    data = cell.settings["data"] | {
+        key: value for key, value in cell.values.items() if key in ("cut", "amount")
+    }
+    return images(
+        data["name"],
+        data["cut"],
+        data["amount"],
+        tuple(data.get("minority", ())),
+        data["n_max"],
+        data["n_test"],
+    )

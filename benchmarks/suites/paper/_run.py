@@ -1,0 +1,129 @@
+"""One run: a cell with one seed, its arms branching off the same weights at the relabel round."""
+
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+from skorch import NeuralNetClassifier
+from torch import nn
+
+from benchmarks.suites.paper._controls import CONTROLS
+from benchmarks.suites.paper._data import images_of
+from fedrela_sk import DirichletSplit, FederatedClassifier, FedReLaRelabeler
+from fedrela_sk.algorithms import ALGORITHMS
+from fedrela_sk.exceptions import NotFiniteError
+from fedrela_sk.metrics import per_class_recall
+from fedrela_sk.nets import SmallCNN
+
+NETS = {
+    "small_cnn": lambda n_classes, shape, widths, hidden: (
+        SmallCNN,
+        {"image_shape": shape, "n_classes": n_classes, "widths": tuple(widths), "hidden": hidden},
+    ),
+}
+
+
+@dataclass(frozen=True)
+class RateDrop:
+    """The released code's rate after the relabel round: a tenth."""
+
+    round: int
+
+    def __call__(self, t):
+        return 0.1 if t >= self.round else 1.0
+
+
+def run(cell, seed):
+    """Figures of all arms of a cell; a dictionary an arm, in their order."""
+    data = images_of(cell)
+    found = []
+    with TemporaryDirectory() as memory:
+        for arm in cell.arms:
+            classifier = make_classifier(cell, arm, seed, data, memory)
+            try:
+                classifier.fit(data.X, data.y, X_val=data.X_test, y_val=data.y_test)
+            except NotFiniteError as error:  # a finding, not a failure of the suite
+                found.append({"arm": arm["name"], "diverged": str(error)})
+                continue
+            found.append({"arm": arm["name"]} | figures(classifier, data))
+    return found
+
+
+def make_classifier(cell, arm, seed, data, memory=None):
+    """The federation of one arm."""
+    federation, relabel = cell.settings["federation"], cell.settings["relabel"] | arm
+    n_rounds = federation["n_rounds"]
+    drop = RateDrop(int(np.ceil(relabel["at"] * n_rounds - 1e-9))) if arm.get("drop") else None
+    return FederatedClassifier(
+        make_net(cell, data),
+        clients=DirichletSplit(
+            federation["n_clients"], alpha=cell.values["alpha"], method=federation["split"], random_state=seed
+        ),
+        algorithm=make_algorithm(cell),
+        relabeler=make_relabeler(relabel),
+        relabel_at=relabel["at"],
+        relabel_every=relabel.get("every"),
+        relabel_posteriors=relabel.get("posteriors"),
+        n_rounds=n_rounds,
+        participation=federation["participation"],
+        lr_schedule=drop,
+        memory=memory,
+        random_state=seed,
+    )
+
+
+def make_net(cell, data):
+    """The skorch net of every client."""
+    net = cell.settings["net"]
+    module, params = NETS[net["kind"]](len(np.unique(data.y)), data.X.shape[1:], net["widths"], net["hidden"])
+    return NeuralNetClassifier(
+        module,
+        **{f"module__{name}": value for name, value in params.items()},
+        criterion=nn.CrossEntropyLoss,
+        optimizer=torch.optim.SGD,
+        optimizer__momentum=net["momentum"],
+        optimizer__weight_decay=net["weight_decay"],
+        lr=net["lr"],
+        batch_size=net["batch_size"],
+        max_epochs=net["epochs"],
+        iterator_train__shuffle=True,
+        device="cuda" if torch.cuda.is_available() else "cpu",
+    )
+
+
+def make_algorithm(cell):
+    """The method of a cell, with the parameters that its settings file gives it."""
+    name = cell.values["method"]
+    return ALGORITHMS[name](**cell.settings.get("method", {}).get(name, {}))
+
+
+def make_relabeler(relabel):
+    """FedReLa or a control; tau = 0 is the baseline."""
+    if "control" in relabel:
+        return CONTROLS[relabel["control"]](relabel["tau"])
+    names = ("normalization", "ddof", "min_scale", "threshold", "target", "max_ratio")
+    return FedReLaRelabeler(relabel["tau"], **{name: relabel[name] for name in names if name in relabel})
+
+
+def figures(classifier, data):
+    """Accuracy of every round, recall of every class, and what was relabelled."""
+    history = classifier.history_
+    changed = np.flatnonzero(classifier.relabeled_mask_)
+    flows = np.zeros((len(classifier.classes_),) * 2, dtype=int)
+    np.add.at(flows, (data.y[changed], classifier.y_relabeled_[changed]), 1)
+    recall = per_class_recall(data.y_test, classifier.predict(data.X_test), labels=classifier.classes_)
+    return {
+        "accuracy": [round(float(score), 5) for score in history.column("valid_score")],
+        "recall": [round(float(value), 5) for value in recall],
+        "counts": np.bincount(data.y).tolist(),
+        "relabel_round": classifier.relabel_round_,
+        "relabeled": len(changed),
+        "relabeled_by_client": [int(classifier.relabeled_mask_[rows].sum()) for rows in classifier.clients_],
+        "client_sizes": [len(rows) for rows in classifier.clients_],
+        "dropped": int((~classifier.kept_mask_).sum()),
+        "flows": flows.tolist(),
+        "bytes": int(np.sum(history.column("bytes_up")) + np.sum(history.column("bytes_down"))),
+        "seconds": round(float(np.median(history.column("seconds"))), 4),
+        "engine": classifier.engine_,
+    }
