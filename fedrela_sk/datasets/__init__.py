@@ -10,6 +10,7 @@ function              rows                                   classes   rarest cl
 `load_fashion_mnist`  images, from a folder or from OpenML   10        10 %             none
 `load_cifar10`        images, from a folder                  10        10 %             none
 `load_cifar100`       images, from a folder                  100       1 %              none
+`load_imagenet_lt`    images, from a folder and a list       1,000     0.004 %          none
 ====================  =====================================  ========  ===============  ===============
 
 Each returns a `sklearn.utils.Bunch` with `data`, `target` (integers), `target_names` and `DESCR`, and
@@ -22,6 +23,7 @@ from fedrela_sk.datasets._cifar100 import load_cifar100
 from fedrela_sk.datasets._creditcard import fetch_creditcard
 from fedrela_sk.datasets._fars import load_fars
 from fedrela_sk.datasets._fashion_mnist import FASHION_MNIST_ROOT, load_fashion_mnist
+from fedrela_sk.datasets._imagenet_lt import load_imagenet_lt
 from fedrela_sk.datasets._lending_club import load_lending_club
 from fedrela_sk.datasets._payments import make_payments
 
@@ -32,6 +34,7 @@ __all__ = [
     "load_cifar100",
     "load_fars",
     "load_fashion_mnist",
+    "load_imagenet_lt",
     "load_lending_club",
     "make_payments",
 ]
