@@ -1,9 +1,9 @@
 """The paper's tables: ``python -m benchmarks.run paper --table table_14 --preset cpu``.
 
-A settings file a table (``settings/*.toml``), with the presets "full" (the paper's size, for a GPU) and "cpu" (reduced,
-what is reduced stands in the file). A run is one cell with one seed: its arms (baseline, + FedReLa, ...) share their
-rounds up to the relabel round. Finished runs are in ``benchmarks/results/paper/<table>.<preset>.jsonl``, one line each,
-and are not repeated; the page is ``<table>.<preset>.md`` beside it.
+A settings file a table (``settings/*.toml``), with the presets "full" (the paper's size, for a GPU) and "cpu"
+(reduced; what is reduced stands in the file). A run is one cell with one seed: its arms (baseline, + FedReLa, ...)
+share their rounds up to the relabel round. Finished runs are in ``benchmarks/results/paper/<table>.<preset>.jsonl``,
+one line each, and are not repeated; the page is ``<table>.<preset>.md`` beside it.
 """
 
 import argparse

@@ -15,6 +15,13 @@ GROUPS = {"step": ("majority", "minority"), "tail": ("head", "medium", "tail")}
 LAST_ROUNDS = 10
 STILL_MOVING = 0.5  # points over the last rounds
 
+LEGEND = f"""Per cent of a balanced test set at the **last** round, mean ± standard deviation over seeds. Gains are
+paired by seed: both arms share all rounds up to the relabel round. The gap is the recall of the largest classes less
+that of the smallest. *Best round* is the largest accuracy of any round on the test set, the released code's rule,
+for comparison with printed numbers only. **Not converged**: the baseline still moved by more than {STILL_MOVING}
+points over its last {LAST_ROUNDS} rounds. *Paper* is the printed overall accuracy where we could read it
+(`benchmarks/paper`; "?": doubtful), *difference* is ours less the paper's."""
+
 
 def write_report(path, name, preset, done):
     """Write the page of a table.
@@ -32,12 +39,7 @@ def write_report(path, name, preset, done):
         f"# {settings['title']}\n",
         f"Made by `python -m benchmarks.run paper --table {name} --preset {preset}`. {_facts(done)}\n",
         f"{_setting(settings)}\n",
-        "Per cent of a balanced test set at the **last** round, mean ± standard deviation over seeds; gains are paired by "
-        "seed, both arms share all rounds up to the relabel round. The gap is the recall of the largest classes "
-        "less that of the smallest. *Best round* is the largest accuracy of any round on the test set: the rule of the "
-        "released code, for comparison with printed numbers only. **not converged**: the baseline still moved by "
-        f"more than {STILL_MOVING} points over its last {LAST_ROUNDS} rounds. *Paper* is the printed overall "
-        "accuracy where we could read it (`benchmarks/paper`), *difference* ours less the paper's.\n",
+        f"{LEGEND}\n",
     ]
     cut = settings["data"]["cut"]
     columns = [
@@ -62,7 +64,8 @@ def _facts(done):
     seeds = sorted({seed for _, seed in done})
     facts = "; ".join(", ".join(f"{name} {value}" for name, value in machine) for machine in sorted(machines))
     minutes = sum(line["minutes"] for line in done.values())
-    return f"Seeds {', '.join(map(str, seeds))}; {minutes:.0f} minutes of one core in all (shared with others); {facts}."
+    spent = f"{minutes:.0f} minutes of one core in all, which others used as well"
+    return f"Seeds {', '.join(map(str, seeds))}; {spent}; {facts}."
 
 
 def _setting(settings):

@@ -4,24 +4,14 @@ from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import torch
-from skorch import NeuralNetClassifier
-from torch import nn
 
 from benchmarks.suites.paper._controls import CONTROLS
 from benchmarks.suites.paper._data import images_of
+from benchmarks.suites.paper._nets import make_net
 from fedrela_sk import DirichletSplit, FederatedClassifier, FedReLaRelabeler
 from fedrela_sk.algorithms import ALGORITHMS
 from fedrela_sk.exceptions import NotFiniteError
 from fedrela_sk.metrics import per_class_recall
-from fedrela_sk.nets import SmallCNN
-
-NETS = {
-    "small_cnn": lambda n_classes, shape, widths, hidden: (
-        SmallCNN,
-        {"image_shape": shape, "n_classes": n_classes, "widths": tuple(widths), "hidden": hidden},
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -56,7 +46,7 @@ def make_classifier(cell, arm, seed, data, memory=None):
     n_rounds = federation["n_rounds"]
     drop = RateDrop(int(np.ceil(relabel["at"] * n_rounds - 1e-9))) if arm.get("drop") else None
     return FederatedClassifier(
-        make_net(cell, data),
+        make_net(cell.settings["net"], data),
         clients=DirichletSplit(
             federation["n_clients"], alpha=cell.values["alpha"], method=federation["split"], random_state=seed
         ),
@@ -70,25 +60,6 @@ def make_classifier(cell, arm, seed, data, memory=None):
         lr_schedule=drop,
         memory=memory,
         random_state=seed,
-    )
-
-
-def make_net(cell, data):
-    """The skorch net of every client."""
-    net = cell.settings["net"]
-    module, params = NETS[net["kind"]](len(np.unique(data.y)), data.X.shape[1:], net["widths"], net["hidden"])
-    return NeuralNetClassifier(
-        module,
-        **{f"module__{name}": value for name, value in params.items()},
-        criterion=nn.CrossEntropyLoss,
-        optimizer=torch.optim.SGD,
-        optimizer__momentum=net["momentum"],
-        optimizer__weight_decay=net["weight_decay"],
-        lr=net["lr"],
-        batch_size=net["batch_size"],
-        max_epochs=net["epochs"],
-        iterator_train__shuffle=True,
-        device="cuda" if torch.cuda.is_available() else "cpu",
     )
 
 

@@ -1,0 +1,114 @@
+"""What the relabelling step costs (the paper's appendix B.1): ``python -m benchmarks.run cost``.
+
+Long-tailed Fashion-MNIST over 40 clients and a small net, and long-tailed CIFAR-10 with a ResNet-8. Rounds with and
+without a relabelling alternate in one federation; medians. The page is ``benchmarks/results/cost.md``.
+"""
+
+import argparse
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from benchmarks.suites._machine import machine
+from benchmarks.suites._markdown import table
+from benchmarks.suites.paper._data import images
+from benchmarks.suites.paper._nets import make_net
+from fedrela_sk import DirichletSplit, FederatedClassifier, FedReLaRelabeler
+
+RESULTS = Path(__file__).parents[1] / "results"
+N_ROUNDS = 12  # the first without relabelling, then every second one with it
+LABELS_AT = 20
+WAYS = {
+    "one pass, evaluation mode (the paper)": {},
+    "five passes, training mode, augmented (released code)": {"passes": 5, "augment": True, "mode": "train"},
+    "posteriors of the last local epoch": {"passes": "training"},
+}
+SGD = {"lr": 0.05, "momentum": 0.9, "weight_decay": 1e-5, "batch_size": 32}
+JOBS = {
+    "Fashion-MNIST-LT, small CNN": (
+        ("fashion_mnist", "tail", 100, (), 6000, 1000),
+        {"kind": "small_cnn", "widths": [8, 16], "hidden": 64},
+    ),
+    "CIFAR-10-LT, ResNet-8 (width 16)": (
+        ("cifar10", "tail", 100, (), 1000, 100),
+        {"kind": "resnet8", "width": 16, "augment": True},
+    ),
+}
+
+
+def federation(data, net, epochs, posteriors, **params):
+    """The federation of one way to collect posteriors."""
+    return FederatedClassifier(
+        make_net(net | SGD | {"epochs": epochs}, data),
+        clients=DirichletSplit(40, alpha=0.3, random_state=0),
+        relabeler=FedReLaRelabeler(0.05),
+        relabel_posteriors=posteriors,
+        random_state=0,
+        **params,
+    )
+
+
+def seconds_of(data, net, epochs, posteriors):
+    """Seconds of a round without relabelling, and what relabelling adds."""
+    fed = federation(data, net, epochs, posteriors, n_rounds=N_ROUNDS, relabel_at=1, relabel_every=2)
+    seconds = np.array(fed.fit(data.X, data.y).history_.column("seconds"))
+    with_it, without = seconds[3::2], seconds[4::2]  # the first rounds warm up
+    return float(np.median(without)), float(np.median(with_it) - np.median(without))
+
+
+def labels_of(data, net, posteriors, memory):
+    """New labels after the same `LABELS_AT` rounds of 2 local epochs."""
+    when = {"n_rounds": LABELS_AT + 1, "relabel_at": LABELS_AT, "memory": memory}
+    return federation(data, net, 2, posteriors, **when).fit(data.X, data.y).y_relabeled_
+
+
+def main(arguments=None):
+    argparse.ArgumentParser(prog="python -m benchmarks.run cost", description=__doc__).parse_args(arguments)
+    times, labels = [], []
+    for title, (cut, net) in JOBS.items():
+        data = images(*cut)
+        for epochs in (2, 5):
+            for way, posteriors in WAYS.items():
+                times.append(_time_line(title, epochs, way, *seconds_of(data, net, epochs, posteriors)))
+                print(" | ".join(times[-1]), flush=True)
+        with TemporaryDirectory() as memory:
+            found = {way: labels_of(data, net, posteriors, memory) for way, posteriors in WAYS.items()}
+        labels += [_labels_line(title, way, found[way], next(iter(found.values())), data.y) for way in WAYS]
+        print(labels[-2:], flush=True)
+    _write(times, labels)
+
+
+def _time_line(title, epochs, way, seconds, added):
+    shares = [f"{100 * added / seconds:+.0f} %", f"{100 * added / (500 * seconds):+.3f} %"]
+    return [title, str(epochs), way, f"{seconds:.2f}", f"{added:+.3f}", *shares]
+
+
+def _labels_line(title, way, labels, first, y):
+    moved, base = labels != y, first != y
+    both = f"{(moved & base).sum():,}"
+    return [title, way, f"{len(y):,}", f"{moved.sum():,}", both, f"{(labels != first).sum():,}"]
+
+
+def _write(times, labels):
+    facts = ", ".join(f"{name} {value}" for name, value in machine().items())
+    time_columns = ["data and net", "local epochs", "posteriors", "round, s", "relabelling adds, s"]
+    time_columns += ["share of one round", "share of 500 rounds"]
+    label_columns = [
+        "data and net",
+        "posteriors",
+        "rows",
+        "relabelled",
+        "also with one pass",
+        "other label than then",
+    ]
+    text = (
+        "# What the relabelling step costs\n\n"
+        f"Made by `python -m benchmarks.run cost`: {facts}.\n\n"
+        "Medians over rounds with and without relabelling in the same fit; machines are shared and noisy, so a "
+        "difference near zero may come out negative.\n\n"
+        f"{table(time_columns, times)}\n"
+        f"New labels after the same {LABELS_AT} rounds of two local epochs, tau 5 %:\n\n"
+        f"{table(label_columns, labels)}"
+    )
+    (RESULTS / "cost.md").write_text(text, encoding="utf-8")
