@@ -420,6 +420,10 @@ class Algorithm(BaseEstimator):
         """The tensors that predict, from the global ones; `model` runs the module with any tensors."""
         return params
 
+    def relabel_params(self, params, server_state, model):
+        """The tensors whose posteriors re-label, where there is one global model: by default those that predict."""
+        return self.predict_params(params, server_state, model)
+
     def personal_params(self, params, own):
         """The tensors that predict for one client, from those that predict globally and its `own`.
 

@@ -3,7 +3,7 @@
 from torch.nn import functional as F
 
 from fedrela_sk.algorithms._base import Algorithm
-from fedrela_sk.algorithms._checks import check_at_least, check_whole
+from fedrela_sk.algorithms._checks import check_at_least, check_choice, check_whole
 from fedrela_sk.algorithms._heads import (
     in_part,
     like,
@@ -16,6 +16,7 @@ from fedrela_sk.algorithms._heads import (
 from fedrela_sk.nets import MultiHead, SparseETF, swap_head
 
 _LOCAL, _SPARSE = "local_head", "sparse_head"
+_HEADS = ("realigned", "auxiliary", "sparse")
 
 
 class FedLoGe(Algorithm):
@@ -34,8 +35,8 @@ class FedLoGe(Algorithm):
     As in the authors' code; the paper's own text was not available to us. The length 1.7 is a constant of
     that code (the paper divides by the norm alone) and matters because the bias is not scaled. Left out: the
     code bars classes that a client's own test rows lack, which a client cannot know before it predicts. While
-    it trains, the code reports the accuracy of W; here `predict_proba` always realigns. Re-labelling goes by
-    the posteriors of `predict_proba` too; the code of FedReLa takes those of W.
+    it trains, the code reports the accuracy of W, and the code of FedReLa tests with W and re-labels by its
+    posteriors: ``predict_head="sparse", relabel_head="sparse"``. W follows from the seed and is never sent.
 
     Parameters
     ----------
@@ -49,6 +50,11 @@ class FedLoGe(Algorithm):
         Steps of Adam that bend W back to equal angles, before round 0: less than a second for 32 features
         and 10 classes, three seconds for 512 and 10, half a minute for 512 and 100.
     aligned_norm : float > 0, default=1.7
+    predict_head : {"realigned", "auxiliary", "sparse"}, default="realigned"
+        What predicts globally: psi realigned, psi as averaged, or W with its bias. Clients that predict with
+        heads of their own do so as above.
+    relabel_head : {"realigned", "auxiliary", "sparse"}, default="realigned"
+        Whose posteriors re-label.
     head : str or None, default=None
         Name of the net's last linear layer, which becomes psi; None: the last one with a column for every
         class.
@@ -64,18 +70,31 @@ class FedLoGe(Algorithm):
     bare_loss = True
     neutral_reason = "a fixed classifier trains its backbone"
 
-    def __init__(self, sparsity=0.6, etf_norm=1.0, n_steps=10_000, aligned_norm=1.7, head=None):
+    def __init__(
+        self,
+        sparsity=0.6,
+        etf_norm=1.0,
+        n_steps=10_000,
+        aligned_norm=1.7,
+        head=None,
+        predict_head="realigned",
+        relabel_head="realigned",
+    ):
         self.sparsity = sparsity
         self.etf_norm = etf_norm
         self.n_steps = n_steps
         self.aligned_norm = aligned_norm
         self.head = head
+        self.predict_head = predict_head
+        self.relabel_head = relabel_head
 
     def check(self):
         check_at_least("sparsity", self.sparsity, 0, 1, below=True)
         check_at_least("etf_norm", self.etf_norm, 0, above=True)
         check_whole("n_steps", self.n_steps, 0)
         check_at_least("aligned_norm", self.aligned_norm, 0, above=True)
+        check_choice("predict_head", self.predict_head, _HEADS)
+        check_choice("relabel_head", self.relabel_head, _HEADS)
 
     def prepare(self, module, n_classes):
         name, psi = linear_head_of(module, n_classes, self.head)
@@ -97,11 +116,23 @@ class FedLoGe(Algorithm):
         return batch.mean(sum(F.cross_entropy(z, batch.y, reduction="none") for z in logits))
 
     def predict_params(self, params, server_state, model):
-        """Psi realigned; as averaged it goes where a client has its phi, for `personal_params`."""
-        name = path(model.head, "main.weight")
-        psi = params[name]
+        """Psi as averaged goes where a client has its phi, for `personal_params`."""
         raw = {phi: params[in_part(phi, "main")] for phi in names_in_part(params, _LOCAL)}
-        return params | raw | {name: self.aligned_norm * F.normalize(psi, dim=1)}
+        return params | raw | self._head(self.predict_head, params, model)
+
+    def relabel_params(self, params, server_state, model):
+        return params | self._head(self.relabel_head, params, model)
+
+    def _head(self, kind, params, model):
+        """The tensors that one of the heads puts in the place of psi."""
+        if kind == "auxiliary":
+            return {}
+        psi = path(model.head, "main")
+        if kind == "realigned":
+            name = path(psi, "weight")
+            return {name: self.aligned_norm * F.normalize(params[name], dim=1)}
+        fixed = model.module.get_submodule(path(model.head, _SPARSE))
+        return {path(psi, name): tensor for name, tensor in fixed.named_buffers()}
 
     def personal_params(self, params, own):
         merged = params | own

@@ -128,7 +128,7 @@ class Conductor:
         if not due:
             return due
 
-        shared = self.server.predicting(state) if plan.algorithm.averages else None
+        shared = self.server.relabeling(state) if plan.algorithm.averages else None
 
         def model(spec):
             write_tensors(self.net.module_, state.params_at(spec) if shared is None else shared)

@@ -107,6 +107,14 @@ class Server:
         with self._computing(state.params):
             return _tree.detach(algorithm.predict_params(state.params, state.server, self.model))
 
+    def relabeling(self, state):
+        """The global tensors as they re-label."""
+        algorithm = self.plan.algorithm
+        if not algorithm.overrides("relabel_params"):
+            return self.predicting(state)
+        with self._computing(state.params):
+            return _tree.detach(algorithm.relabel_params(state.params, state.server, self.model))
+
     @contextmanager
     def _computing(self, params, round=0):
         """A block in which the module holds `params` and draws are the server's own of that round."""

@@ -16,7 +16,7 @@ HOOKS = [
     "prepare", "shared", "init_server", "init_client", "asks", "report", "gather", "broadcast", "once",
     "for_relabeling", "weigh",
     "begin", "order", "row_losses", "loss", "penalty", "correct", "decoupled", "finish", "aggregate", "step",
-    "server_train", "predict_params", "personal_params",
+    "server_train", "predict_params", "relabel_params", "personal_params",
 ]  # fmt: skip
 
 
@@ -64,6 +64,7 @@ def test_defaults_change_nothing():
     assert server is state
     assert algorithm.server_train(None, PARAMS, state, facts) == (PARAMS, state)
     assert algorithm.predict_params(PARAMS, state, None) is PARAMS
+    assert algorithm.relabel_params(PARAMS, state, None) is PARAMS
     assert algorithm.personal_params(PARAMS, anchor | {"gone": torch.ones(1)}) == PARAMS | anchor
 
 

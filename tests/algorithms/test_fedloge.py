@@ -148,6 +148,66 @@ def test_a_local_row_has_the_product_of_both_lengths():
     assert torch.equal(merged["0.weight"], params["0.weight"])
 
 
+def heads_after_a_round(fed_start, kind):
+    """(weight, bias) of one head after the round by hand."""
+    mean = average([trained(fed_start, X[k == GROUPS], Y[k == GROUPS]) for k in (0, 1)], (5, 2))
+    W, psi = fed_start.sparse_head, mean["main.weight"]
+    return {
+        "realigned": (realigned(psi), mean["main.bias"]),
+        "auxiliary": (psi, mean["main.bias"]),
+        "sparse": (W.weight, W.bias),
+    }[kind]
+
+
+HEADS = ["realigned", "auxiliary", "sparse"]
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_each_head_can_predict(kind):
+    fed, start = fit_small(FedLoGe(predict_head=kind, **QUICK)), prepared(OneLayer, **QUICK)
+    weight, bias = heads_after_a_round(start, kind)
+    logits = torch.from_numpy(X) @ weight.T + bias
+    np.testing.assert_allclose(fed.predict_proba(X), softmax(logits.detach().numpy()), atol=1e-14)
+    own = fit_small(FedLoGe(**QUICK)).predict_proba(X, groups=GROUPS)
+    np.testing.assert_array_equal(fed.predict_proba(X, groups=GROUPS), own)
+
+
+class Watcher:
+    """A relabeler that keeps the posteriors it is given and changes no label."""
+
+    seen = []
+
+    def fit(self, Q, y):
+        self.seen.append(Q)
+        return self
+
+    def relabel(self, Q, y, uniforms=None):
+        return y
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_each_head_can_relabel_whatever_predicts(kind):
+    Watcher.seen.clear()
+    settings = {"relabeler": Watcher(), "relabel_at": 1, "n_rounds": 2}
+    fed = fit_small(FedLoGe(relabel_head=kind, **QUICK), **settings)
+    weight, bias = heads_after_a_round(prepared(OneLayer, **QUICK), kind)
+    Q = softmax((torch.from_numpy(X) @ weight.T + bias).detach().numpy())
+    for k, seen in enumerate(Watcher.seen):
+        np.testing.assert_allclose(seen, Q[k == GROUPS], atol=1e-14)
+    assert len(Watcher.seen) == 2
+    plain = fit_small(FedLoGe(**QUICK), n_rounds=2)
+    np.testing.assert_array_equal(fed.predict_proba(X), plain.predict_proba(X))
+    assert fed.history_.column("bytes_down").tolist() == plain.history_.column("bytes_down").tolist()
+
+
+def test_a_head_without_bias_can_take_psis_place():
+    algorithm = FedLoGe(predict_head="sparse", **QUICK)
+    model = model_of(nn.Linear(4, 3, bias=False, dtype=torch.float64), algorithm)
+    found = algorithm.predict_params(model.params, {}, model)
+    assert torch.equal(found["main.weight"], model.module.sparse_head.weight)
+    assert found.keys() == model.params.keys()
+
+
 def test_only_the_fixed_classifier_moves_the_backbone():
     algorithm = FedLoGe(**QUICK)
     model = model_of(TwoLayers(), algorithm)
@@ -194,6 +254,8 @@ def test_a_head_without_bias_has_heads_without():
         ({"etf_norm": 0}, "etf_norm must be a finite number > 0"),
         ({"n_steps": 2.5}, "n_steps must be a whole number >= 0"),
         ({"aligned_norm": 0}, "aligned_norm must be a finite number > 0"),
+        ({"predict_head": "psi"}, "predict_head must be one of .*'auxiliary'.* got 'psi'"),
+        ({"relabel_head": "W"}, "relabel_head must be one of .*'sparse'.* got 'W'"),
     ],
 )
 def test_bad_values(params, message):
