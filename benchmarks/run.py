@@ -3,7 +3,7 @@
 import argparse
 import importlib
 
-SUITES = ("speed", "drift", "auto_table", "algorithms", "paper")
+SUITES = ("speed", "drift", "auto_table", "algorithms", "sceptic", "paper", "cost", "gallery")
 
 
 def main(arguments=None):

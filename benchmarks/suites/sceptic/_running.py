@@ -1,0 +1,84 @@
+"""What is left to do, done in an order that leaves complete tables behind, one line of JSON after another."""
+
+import json
+import time
+from tempfile import TemporaryDirectory
+
+from benchmarks.suites.sceptic._competitors import COMPETITORS
+from benchmarks.suites.sceptic._data import SETS
+from benchmarks.suites.sceptic._metrics import measure
+
+
+def read(path):
+    """(facts of the head line or None, {(set, competitor, seed): line}) of a file of results.
+
+    Parameters
+    ----------
+    path : Path
+        May not exist. A last line that was cut off is left out.
+    """
+    if not path.exists():
+        return None, {}
+    lines = [_parsed(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    head = lines[0]["head"] if lines and lines[0] else None
+    done = [line for line in lines[1:] if line]
+    return head, {(line["set"], line["competitor"], line["seed"]): line for line in done}
+
+
+def _parsed(line):
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError:
+        return None
+
+
+def append(path, line):
+    """Add one line of JSON."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def rewrite(path, head, done):
+    """Write the file anew, whole or not at all: after a line that was cut off, or one that was run again."""
+    partial = path.with_suffix(".partial")
+    lines = [{"head": head}, *done.values()]
+    partial.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    partial.replace(path)
+
+
+def left(sets, names, n_seeds, done):
+    """{(set, seed): [competitors that are missing]}, seeds outermost."""
+    cells = {}
+    for seed in range(n_seeds):
+        for set_ in sets:
+            missing = [name for name in names if (set_, name, seed) not in done]
+            if missing:
+                cells[set_, seed] = missing
+    return cells
+
+
+def run_cell(set_, seed, names):
+    """Yield the line of every competitor on one set and seed; federations share their first rounds."""
+    job = SETS[set_](seed)
+    with TemporaryDirectory() as memory:
+        for name in names:
+            competitor, began = COMPETITORS[name], time.perf_counter()
+            line = {"set": set_, "competitor": name, "seed": seed}
+            if competitor.binary_only and not job.binary:
+                yield line | {"not_applicable": "more than two classes"}
+                continue
+            line |= measure(competitor.run(job, seed, memory), job)
+            yield line | {"seconds": round(time.perf_counter() - began, 2)}
+
+
+def facts_of(job):
+    """What a report says of a set, JSON-ready."""
+    return {
+        "said": job.said,
+        "class_names": job.class_names,
+        "train": job.counts.tolist(),
+        "test": [int((job.y_test == k).sum()) for k in range(len(job.class_names))],
+        "clients": len(set(job.groups.tolist())),
+        "features": job.X.shape[1],
+        "overlap": job.overlap,
+    }
