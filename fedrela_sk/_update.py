@@ -67,6 +67,8 @@ class ClientUpdate:
         Optimiser steps that really happened.
     notes : tuple of str
         What a reader of the history should know.
+    recorded : dict
+        This client's position to posteriors of its training rows, where it recorded any; never sent.
     """
 
     client: ClientSpec
@@ -77,6 +79,7 @@ class ClientUpdate:
     loss: float = float("nan")
     n_steps: int = 0
     notes: tuple = ()
+    recorded: dict = field(default_factory=dict)
 
     @property
     def nbytes(self):
@@ -111,6 +114,8 @@ class CohortUpdate:
     weights, losses : ndarray of shape (n_clients,), float64
     steps : ndarray of shape (n_clients,), int64
     notes : tuple of tuple of str
+    recorded : dict
+        Position of every client that recorded posteriors to a tensor of them.
     """
 
     clients: tuple
@@ -121,6 +126,7 @@ class CohortUpdate:
     losses: np.ndarray
     steps: np.ndarray
     notes: tuple
+    recorded: dict = field(default_factory=dict)
 
     @property
     def n_clients(self):
@@ -161,4 +167,5 @@ class CohortUpdate:
                 float(self.losses[i]),
                 int(self.steps[i]),
                 self.notes[i],
+                {p: Q for p, Q in self.recorded.items() if p == client.position},
             )

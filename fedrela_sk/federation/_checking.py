@@ -59,6 +59,33 @@ def check_local_data(local_data, algorithm):
         )
 
 
+def check_recording(settings, algorithm, local_data):
+    """Refuse to record posteriors where the logits of training steps do not predict, or cannot be seen.
+
+    Parameters
+    ----------
+    settings : dict
+        As `check_relabel_posteriors` returns it.
+    algorithm : Algorithm
+    local_data : object or None
+    """
+    if settings["passes"] != "training":
+        return
+    name = type(algorithm).__name__
+    if algorithm.overrides("loss"):
+        reason = f"{name} runs the net inside its own loss"
+    elif algorithm.overrides("predict_params"):
+        reason = f"{name} predicts with other tensors than its clients train"
+    elif hasattr(local_data, "mix"):
+        reason = f"local_data={local_data!r} trains on mixtures of rows"
+    else:
+        return
+    raise ValueError(
+        f"relabel_posteriors={{'passes': 'training'}} records the logits of training steps, but {reason}. Set "
+        "'passes' to 1, a forward pass of the model that predicts."
+    )
+
+
 def check_participation(rule, algorithm):
     """Refuse rules of participation that a method cannot follow."""
     if not hasattr(rule, "choose") or (algorithm.averages and algorithm.sends_model):

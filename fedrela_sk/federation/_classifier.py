@@ -75,6 +75,13 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         of the module, "train" uses shuffled batches of the training size; ``late`` ("next"): a client that
         is absent at the relabel round relabels when it next takes part, "never" as in the released code.
         The released code's values: ``{"passes": 5, "augment": True, "mode": "train", "late": "never"}``.
+        ``{"passes": "training"}``: no pass at all; in the round before, each client records the posteriors of
+        its rows while its last local epoch visits them. They are those of the client's own model on its way,
+        in training mode, before the step of each batch, not of the global model. Rows that the epoch does not
+        visit (a sampler left them out, a callback stopped training) get a pass of the client's model after it.
+        A client that took no part in that round records in the next one in which it does and relabels before
+        the one after; with "never" it must take part in both, one right after the other. Methods with a
+        `loss` or `predict_params` of their own, `Mixup` and `Remix` are refused.
     n_rounds : int >= 1, default=100
     participation : float in (0, 1] or Participation, default=1.0
         Share of the clients with rows that train in a round, drawn without replacement:

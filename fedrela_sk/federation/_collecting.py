@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from fedrela_sk import _tree
 from fedrela_sk.federation._lineup import select_senders
+from fedrela_sk.federation._recording import keep_recorded
 from fedrela_sk.federation._schedule import lr_factor
 
 
@@ -76,6 +77,7 @@ class Collecting:
         for update in arriving:
             yield update
             self.receipts.extend(update.receipts())
+            keep_recorded(self.state, update.recorded, self.round)
             for single in update.singles() if update.kept or update.state else ():
                 if single.kept:
                     self.state.kept[single.client.position] = _tree.copy(single.kept)

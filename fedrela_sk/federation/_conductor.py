@@ -14,8 +14,8 @@ from fedrela_sk.federation._counting import original_counts
 from fedrela_sk.federation._ledger import model_nbytes, once_nbytes
 from fedrela_sk.federation._lineup import line_up
 from fedrela_sk.federation._predicting import OwnModels
+from fedrela_sk.federation._recording import can_relabel, take_recorded, with_recording
 from fedrela_sk.federation._relabeling_together import relabel_clients
-from fedrela_sk.federation._schedule import relabel_due
 from fedrela_sk.federation._server import Server
 from fedrela_sk.federation._state import State
 from fedrela_sk.federation._tasks import TaskMaker
@@ -86,7 +86,7 @@ class Conductor:
         relabeled = self._relabel(state, chosen, round)
         predictor = len(relabeled) * _tree.nbytes(algorithm.for_relabeling(state.server))
         reported, asked_model = self._ask(state, chosen, round)
-        tasks = self.tasks.make(state, chosen, round)
+        tasks = with_recording(self.tasks.make(state, chosen, round), self.plan, state, round)
         sent = model_nbytes(algorithm, state) * len(tasks) + once_nbytes(algorithm, state, tasks)
         receipts = self._train(state, round, tasks, lineup)
         loss, score = self._validate(state, round)
@@ -119,16 +119,18 @@ class Conductor:
     def _relabel(self, state, chosen, round):
         """Relabel those of the chosen clients that are due; returns them.
 
-        Posteriors are those of the global model as it predicts, or of a client's own where there is none.
+        Posteriors are those of the global model as it predicts, or of a client's own where there is none; or
+        what clients recorded when they last trained.
         """
         plan = self.plan
         if plan.relabeler is None:
             return []
-        due = [spec for spec in chosen if self._is_due(state, spec, round)]
+        due = [spec for spec in chosen if can_relabel(plan, state, spec, round)]
         if not due:
             return due
 
-        shared = self.server.relabeling(state) if plan.algorithm.averages else None
+        recorded = take_recorded(state, due) if plan.records else None
+        shared = self.server.relabeling(state) if plan.algorithm.averages and recorded is None else None
 
         def model(spec):
             write_tensors(self.net.module_, state.params_at(spec) if shared is None else shared)
@@ -147,6 +149,7 @@ class Conductor:
             plan.relabel_posteriors,
             self.engine.settings.batch_size,
             plan.weights,
+            recorded,
         )
         for spec, result in zip(due, results, strict=True):
             rows = spec.train_rows
@@ -154,16 +157,6 @@ class Conductor:
             state.codes[rows], state.keep[rows] = result.codes, result.keep
         self.tasks.labels_moved()
         return due
-
-    def _is_due(self, state, spec, round):
-        plan, last = self.plan, state.relabelings.get(spec.position)
-        return relabel_due(
-            round,
-            None if last is None else last.round,
-            plan.first_relabel,
-            plan.relabel_every,
-            plan.relabel_posteriors["late"],
-        )
 
     def _n_changed(self, state, rows):
         return int(np.count_nonzero(state.codes[rows] != self.plan.codes[rows]))

@@ -21,6 +21,7 @@ from fedrela_sk.federation._checking import (
     check_algorithm,
     check_local_data,
     check_participation,
+    check_recording,
     check_relabeler,
     check_validation,
 )
@@ -72,6 +73,9 @@ def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val):
     algorithm = check_algorithm(estimator.algorithm)
     check_local_data(estimator.local_data, algorithm)
     check_participation(estimator.participation, algorithm)
+    relabel_posteriors = check_relabel_posteriors(estimator.relabel_posteriors)
+    if estimator.relabeler is not None:
+        check_recording(relabel_posteriors, algorithm, estimator.local_data)
     net = build_net(
         estimator.estimator,
         X,
@@ -103,7 +107,7 @@ def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val):
         validation=validation,
         algorithm=algorithm,
         first_relabel=_first_relabel(estimator),
-        relabel_posteriors=check_relabel_posteriors(estimator.relabel_posteriors),
+        relabel_posteriors=relabel_posteriors,
         seed=seed,
         notes=(*notes, *_leak(algorithm.auxiliary)),
         auxiliary=auxiliary_rows(algorithm.auxiliary, X, codes, rows, classes, net, check_new),

@@ -69,6 +69,7 @@ def prefix_key(params, plan, net, engine, n_threads):
             "n_rounds": None if getattr(net.criterion_, "defer", None) is None else plan.n_rounds,
             "engine": [engine.name, engine.kind, engine.unit_size, engine.precision, n_threads, own],
             "module": net.module_,
+            **({"recorded": True} if plan.records else {}),  # the state holds posteriors then
             "params": {name: value for name, value in params.items() if name not in NOT_IN_KEY},
         }
     )

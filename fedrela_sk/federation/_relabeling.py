@@ -61,10 +61,25 @@ def check_relabel_posteriors(settings):
     for key, values in allowed.items():
         if full[key] not in values:
             raise ValueError(f"relabel_posteriors[{key!r}] must be one of {values}, got {full[key]!r}.")
-    passes = full["passes"]
-    if isinstance(passes, bool) or not isinstance(passes, int | np.integer) or passes < 1:
-        raise ValueError(f"relabel_posteriors['passes'] must be an integer >= 1, got {passes!r}.")
+    _check_passes(full)
     return full
+
+
+def _check_passes(settings):
+    """Refuse a number of passes that is none, and settings of passes where there are none."""
+    passes = settings["passes"]
+    if isinstance(passes, str) and passes == "training":
+        for key in ("augment", "mode"):
+            if settings[key] != POSTERIOR_DEFAULTS[key]:
+                raise ValueError(
+                    f"relabel_posteriors[{key!r}]={settings[key]!r} has no meaning with passes='training': "
+                    "posteriors are those of the steps of local training. Leave it out, or set a number of passes."
+                )
+        return
+    if isinstance(passes, bool) or not isinstance(passes, int | np.integer) or passes < 1:
+        raise ValueError(
+            f"relabel_posteriors['passes'] must be an integer >= 1 or 'training', got {passes!r}."
+        )
 
 
 def relabel_alone(relabeler, Q, y, classes, spec, round, seed, weights):
@@ -115,22 +130,27 @@ def _named(spec, round):
 def collect_posteriors(net, X, n_classes, spec, round, seed, settings, batch_size):
     """Finite posteriors of the client's rows, float64 tensor of shape (n_rows, n_classes) on the device of `X`."""
     stream = numpy_stream(seed, Purpose.AUGMENT, round, spec.code)
-    with _named(spec, round):
-        with forked_generators(net.device):
-            seed_generators(net.device, seed, Purpose.AUGMENT, round, spec.code)
-            Q = client_posteriors(
-                net,
-                X,
-                n_classes,
-                passes=settings["passes"],
-                augment=settings["augment"],
-                mode=settings["mode"],
-                batch_size=batch_size,
-                stream=stream,
-            )
-        finite = torch.isfinite(Q).all(dim=1)
-        if not finite.all():
-            row = int(finite.int().argmin())
+    with _named(spec, round), forked_generators(net.device):
+        seed_generators(net.device, seed, Purpose.AUGMENT, round, spec.code)
+        Q = client_posteriors(
+            net,
+            X,
+            n_classes,
+            passes=settings["passes"],
+            augment=settings["augment"],
+            mode=settings["mode"],
+            batch_size=batch_size,
+            stream=stream,
+        )
+    return check_posteriors(Q, spec, round)
+
+
+def check_posteriors(Q, spec, round):
+    """`Q` itself, if all of a client's posteriors are finite."""
+    finite = torch.isfinite(Q).all(dim=1)
+    if not finite.all():
+        row = int(finite.int().argmin())
+        with _named(spec, round):
             raise NotFiniteError(f"the posterior of its row {row} is not finite, got {Q[row].cpu().numpy()}.")
     return Q
 

@@ -8,6 +8,7 @@ from fedrela_sk._checks import check_classes, encode_labels
 from fedrela_sk._random import Purpose, integer_seeds, stream_keys, uniforms_at
 from fedrela_sk.federation._relabeling import (
     ClientRelabeling,
+    check_posteriors,
     collect_posteriors,
     places,
     relabel_alone,
@@ -33,11 +34,13 @@ def relabel_clients(
     settings,
     batch_size,
     weights=None,
+    recorded=None,
 ):
     """Relabel many clients: a plain `FedReLaRelabeler` in one pass over all their rows, others one by one.
 
-    Both ways give a client the same labels from its own rows alone; posteriors are collected client by client.
-    Where they lie on an accelerator, the pass over all rows and classes runs there in float64.
+    Both ways give a client the same labels from its own rows alone; posteriors are collected client by client,
+    where they were not recorded in training. Where they lie on an accelerator, the pass over all rows and
+    classes runs there in float64.
 
     Parameters
     ----------
@@ -60,6 +63,9 @@ def relabel_clients(
     batch_size : int
     weights : ndarray of shape (n_rows,) or None
         Row weights; every client has a positive one.
+    recorded : dict or None
+        Position of every client to the posteriors that it recorded in training, float64 tensors; None: they are
+        collected now, from its `model`.
 
     Returns
     -------
@@ -67,6 +73,8 @@ def relabel_clients(
     """
 
     def collect(spec):
+        if recorded is not None:
+            return check_posteriors(recorded[spec.position], spec, round)
         own = X[torch.from_numpy(spec.train_rows)]
         return collect_posteriors(model(spec), own, len(classes), spec, round, seed, settings, batch_size)
 

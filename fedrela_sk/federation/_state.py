@@ -68,6 +68,11 @@ class Plan:
     auxiliary: tuple | None = None
     local_data: Any = None
 
+    @property
+    def records(self):
+        """Whether clients record the posteriors that they relabel by while they train."""
+        return self.relabel_posteriors["passes"] == "training"
+
 
 @dataclass
 class State:
@@ -87,6 +92,8 @@ class State:
         Rows that relabelling left in training.
     relabelings : dict
         Position of a client to its latest `ClientRelabeling`.
+    recorded : dict
+        Position of a client to ``{"round", "posteriors"}``: what it recorded of its training rows, and when.
     history : History
     best : tuple or None
         (validation score, round, params, kept) of the best round so far.
@@ -100,6 +107,7 @@ class State:
     kept: dict = field(default_factory=dict)
     clients: dict = field(default_factory=dict)
     relabelings: dict = field(default_factory=dict)
+    recorded: dict = field(default_factory=dict)
     best: tuple | None = None
 
     def params_at(self, spec):

@@ -98,6 +98,7 @@ def _flatten(state):
     parts = {("params", "-"): state.params, ("server", "-"): state.server}
     parts |= {("kept", position): tree for position, tree in state.kept.items()}
     parts |= {("clients", position): tree for position, tree in state.clients.items()}
+    parts |= {("recorded", position): tree for position, tree in state.recorded.items()}
     if state.best is not None:
         parts[("best_params", "-")] = state.best[2]
         parts |= {("best_kept", position): tree for position, tree in state.best[3].items()}
@@ -110,7 +111,8 @@ def _flatten(state):
 
 def _unflatten(tensors, facts, fresh):
     device = next(iter(fresh.params.values())).device
-    parts = {"params": {}, "server": {}, "kept": {}, "clients": {}, "best_params": {}, "best_kept": {}}
+    names = ("params", "server", "kept", "clients", "recorded", "best_params", "best_kept")
+    parts = {name: {} for name in names}
     for key in facts["names"]:
         part, position, name = key.split("/", 2)
         tree = parts[part] if position == "-" else parts[part].setdefault(int(position), {})
@@ -128,6 +130,7 @@ def _unflatten(tensors, facts, fresh):
         history=history,
         kept=parts["kept"],
         clients=parts["clients"],
+        recorded=parts["recorded"],
         best=None if best is None else (*best, parts["best_params"], parts["best_kept"]),
     )
 

@@ -12,7 +12,9 @@ from fedrela_sk.training._batches import client_orders
 from fedrela_sk.training._cohort import plan_cohort
 from fedrela_sk.training._criterion import check_output, log_input, row_losses, row_shares, use_counts
 from fedrela_sk.training._model import Batch, client_data
-from fedrela_sk.training._net import solver_of
+from fedrela_sk.training._net import solver_of, write_tensors
+from fedrela_sk.training._posteriors import in_evaluation
+from fedrela_sk.training._recording import places_of_steps, recording_of
 from fedrela_sk.training._stack import Stack
 from fedrela_sk.training._stacked_optimizer import fresh_optimizer, optimizer_step, shrink_optimizer
 
@@ -32,6 +34,7 @@ class CohortRun:
         self.rows, self.labels = self._gather_rows()
         self._check_batches()
         self.whole = self._stack()
+        self.recording = recording_of(tasks, engine)
         self.losses = torch.zeros(len(tasks), dtype=engine.data.X.dtype, device=self.device)
 
     def _make_plan(self):
@@ -140,14 +143,15 @@ class CohortRun:
         masks = (column < lengths[:, None]).to(self.engine.data.X.dtype)
         batches = (self.rows, self.labels, self._shares(masks), masks, lengths.to(masks.dtype))
         n_active = plan.active.tolist()
-        for n, rows, y, shares, mask, length in zip(
-            n_active, *(tensor.split(n_active) for tensor in batches), strict=True
+        places = places_of_steps(plan, self.tasks, self.engine.settings.epochs, self.recording)
+        for n, where, rows, y, shares, mask, length in zip(
+            n_active, places, *(tensor.split(n_active) for tensor in batches), strict=True
         ):
             if n < len(stack.frozen_norm):
                 smaller = stack.first(n)
                 shrink_optimizer(optimizer, stack.params, smaller.params)
                 stack = smaller
-            stack.mask, stack.lengths = mask, length
+            stack.mask, stack.lengths, stack.places = mask, length, where
             self._step(stack, optimizer, rows, y, shares)
 
     def _shares(self, masks):
@@ -202,6 +206,8 @@ class CohortRun:
         if not engine.output_checked:
             check_output(output.detach().flatten(0, 1), criterion, engine.n_classes)
             engine.output_checked = True
+        if stack.places is not None:
+            self.recording.see(stack.places, output)
         logits = log_input(criterion, output)
         if algorithm.overrides("row_losses"):
             rows = vmap(lambda z, y, facts: algorithm.row_losses(z, y, self._local(facts)))
@@ -261,7 +267,16 @@ class CohortRun:
             losses=losses[order],
             steps=self.plan.steps[order],
             notes=tuple(self._notes(tasks[i]) for i in order),
+            recorded={} if self.recording is None else self.recording.posteriors(self._evaluate),
         )
+
+    def _evaluate(self, client, rows):
+        """Posteriors of rows under a client's model after training."""
+        engine, whole = self.engine, self.whole
+        k = next(i for i, task in enumerate(self.tasks) if task.client is client)
+        tensors = {name: stack[k].detach() for name, stack in (whole.params | whole.buffers).items()}
+        write_tensors(engine.net.module_, tensors)
+        return in_evaluation(engine.net, engine.data.X[rows], engine.n_classes)
 
     def _notes(self, task):
         if len(task.rows) > 1 or not self.engine.settings.batch_norms:

@@ -138,6 +138,7 @@ class _Message:
     round: int
     positions: tuple
     weights: tuple
+    records: tuple
     params: Any
     states: tuple
     server_state: dict
@@ -153,6 +154,7 @@ class _Message:
             round,
             tuple(task.client.position for task in unit),
             tuple(task.weight for task in unit),
+            tuple(task.record for task in unit),
             (_to_arrays(shared), own, tuple(first)),
             tuple(_to_arrays(task.state) for task in unit),
             _to_arrays(server_state),
@@ -165,14 +167,14 @@ class _Message:
         shared, own, order = self.params
         shared = _to_tensors(shared)
         tasks = []
-        for position, weight, private, state in zip(
-            self.positions, self.weights, own, self.states, strict=True
+        for position, weight, record, private, state in zip(
+            self.positions, self.weights, self.records, own, self.states, strict=True
         ):
             client, rows, y, class_weights, counts = layout[position]
             full = shared | _to_tensors(private)
             params = {name: full[name] for name in order}
             tasks.append(
-                LocalTask(client, rows, y, class_weights, weight, params, _to_tensors(state), counts)
+                LocalTask(client, rows, y, class_weights, weight, params, _to_tensors(state), counts, record)
             )
         return tasks
 
@@ -235,5 +237,5 @@ def _with_tensors(update):
 
 
 def _convert(update, convert):
-    trees = {name: convert(getattr(update, name)) for name in ("tensors", "kept", "state")}
+    trees = {name: convert(getattr(update, name)) for name in ("tensors", "kept", "state", "recorded")}
     return replace(update, **trees)

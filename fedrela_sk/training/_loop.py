@@ -25,6 +25,8 @@ from fedrela_sk.training._criterion import (
 from fedrela_sk.training._generator import drawing_generators, seed_generators, training_draws
 from fedrela_sk.training._model import Batch, Model, client_data
 from fedrela_sk.training._net import forward, read_settings, solver_of, tensors_of, write_tensors
+from fedrela_sk.training._posteriors import in_evaluation
+from fedrela_sk.training._recording import own_places, recording_of
 
 # most clients that a worker takes at a time; changes no result
 UNIT_SIZE = 10
@@ -132,7 +134,9 @@ class LoopEngine:
         if self.data.mixing is not None:
             self._mixing_stream = numpy_stream(self.seed, Purpose.LOCAL_DATA, round, task.client.code)
         use_counts(self.net.criterion_, task.counts, progress)
-        loss, n_steps, local = self._epochs(round, task, optimizer, self._local(round, task, server_state))
+        recording = recording_of([task], self)
+        local = self._local(round, task, server_state)
+        loss, n_steps, local = self._epochs(round, task, optimizer, local, recording)
         if not math.isfinite(loss):
             raise NotFiniteError(
                 f"The loss of client {task.client.key!r} in round {round} is {loss}. "
@@ -154,7 +158,12 @@ class LoopEngine:
         shared = set(self.algorithm.shared(task.params))
         kept = {name: tensors[name] for name in task.params if name not in shared}
         sent = {name: tensor for name, tensor in tensors.items() if name not in kept}
-        return ClientUpdate(task.client, sent, task.weight, kept, state, loss, n_steps, notes)
+        recorded = {} if recording is None else recording.posteriors(self._evaluate)
+        return ClientUpdate(task.client, sent, task.weight, kept, state, loss, n_steps, notes, recorded)
+
+    def _evaluate(self, client, rows):
+        """Posteriors of rows under the model that the module holds."""
+        return in_evaluation(self.net, self.data.X[rows], self.n_classes)
 
     def _local(self, round, task, server_state):
         """What the hooks may read of this client in this round."""
@@ -204,7 +213,7 @@ class LoopEngine:
             group.update(options, params=params, lr=options["lr"] * lr_factor)
         return self._optimizer
 
-    def _epochs(self, round, task, optimizer, local):
+    def _epochs(self, round, task, optimizer, local, recording):
         """(mean loss over the rows seen, steps, local after the last step) of all local epochs."""
         settings = self.settings
         orders = client_orders(self.algorithm, task, settings, self.n_classes, self.seed, round)
@@ -212,7 +221,10 @@ class LoopEngine:
         total, n_seen, n_steps = 0.0, 0, 0
         try:
             self._notify.train_begin(self.data.X, task)
-            for order in orders:
+            for epoch, order in enumerate(orders, start=1):
+                places = None
+                if recording is not None and epoch == len(orders):
+                    places = own_places(task, order)
                 order = torch.from_numpy(order).to(task.rows.device)
                 X, y, weights = self._rows(task, order)
                 self._notify.epoch_begin()
@@ -222,6 +234,8 @@ class LoopEngine:
                     loss, output, local = self._step(batch, row_weights, optimizer, local)
                     total = total + loss * (stop - start)
                     n_seen, n_steps = n_seen + stop - start, n_steps + 1
+                    if places is not None:
+                        recording.see(places[start:stop], output)
                     self._notify.batch_end(batch, loss, output)
                 self._notify.epoch_end()
         except LocalTrainingStopped:

@@ -28,10 +28,10 @@ def posteriors(net, X, n_classes, batch_size=EVAL_ROWS):
     -------
     Q : ndarray of shape (n_rows, n_classes), float64
     """
-    return _in_evaluation(net, X, n_classes, batch_size).cpu().numpy()
+    return in_evaluation(net, X, n_classes, batch_size).cpu().numpy()
 
 
-def _in_evaluation(net, X, n_classes, batch_size=EVAL_ROWS):
+def in_evaluation(net, X, n_classes, batch_size=EVAL_ROWS):
     """The same as a tensor on the device of `X`."""
     net.module_.eval()
     Q = torch.empty((len(X), n_classes), dtype=torch.float64, device=X.device)
@@ -69,7 +69,7 @@ def client_posteriors(net, X, n_classes, *, passes, augment, mode, batch_size, s
         On the device of `X`.
     """
     if mode == "eval" and not augment:
-        return _in_evaluation(net, X, n_classes)  # every pass would be the same
+        return in_evaluation(net, X, n_classes)  # every pass would be the same
     total = torch.zeros((len(X), n_classes), dtype=torch.float64, device=X.device)
     # BatchNorm has no statistics of one row
     frozen = [layer for layer in net.module_.modules() if isinstance(layer, BATCH_NORMS) and len(X) == 1]

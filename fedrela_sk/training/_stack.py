@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 
@@ -23,6 +24,8 @@ class Stack:
         Real rows of the current batch.
     frozen_norm : tensor of shape (n_clients,), bool
         Clients of one row, whose BatchNorm stays in evaluation mode.
+    places : ndarray of shape (n_clients, width), int64, or None
+        Where posteriors of the current batch are recorded, as `Recording.see` takes it; None: nowhere.
     """
 
     params: dict
@@ -31,6 +34,7 @@ class Stack:
     frozen_norm: torch.Tensor
     mask: torch.Tensor | None = None
     lengths: torch.Tensor | None = None
+    places: np.ndarray | None = None
 
     def first(self, n):
         """The first `n` clients, as views on the same memory; parameters are leaves again."""

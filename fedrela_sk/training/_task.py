@@ -48,6 +48,8 @@ class LocalTask:
         What the client kept since it last took part.
     counts : tensor of shape (n_classes,) or None
         The client's rows of each class, for losses that count.
+    record : bool
+        Whether the last local epoch records the posteriors of the client's training rows.
     """
 
     client: ClientSpec
@@ -58,3 +60,4 @@ class LocalTask:
     params: dict
     state: dict
     counts: torch.Tensor | None = None
+    record: bool = False

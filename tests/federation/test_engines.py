@@ -254,6 +254,13 @@ BITS = {
         "class_weight": "balanced",
         "relabel_every": 1,
     },
+    "recorded": {
+        "engine": Stacked(cohort_size=3),
+        "relabel_posteriors": {"passes": "training"},
+        "participation": 0.8,
+        "n_rounds": 4,
+    },
+    "recorded loop": {"engine": "loop", "module": Dropped, "relabel_posteriors": {"passes": "training"}},
 }
 
 

@@ -177,6 +177,7 @@ MISSES = {
     "other validation": {"validation": 0.3},
     "selection": {"validation": 0.2, "select": "best_validation"},
     "refresh": {"relabel_every": 1},
+    "posteriors recorded in training": {"relabel_posteriors": {"passes": "training"}},
     "algorithm": {"algorithm": "local_only"},
     "algorithm's parameters": {"algorithm": Counted(os.devnull)},
     "engine": {"engine": "stacked"},

@@ -85,9 +85,9 @@ def test_defaults_and_keys_left_out():
         ({"mode": "test"}, r"relabel_posteriors\['mode'\] must be one of \('eval', 'train'\), got 'test'"),
         ({"late": None}, r"relabel_posteriors\['late'\] must be one of \('next', 'never'\), got None"),
         ({"augment": "yes"}, r"relabel_posteriors\['augment'\] must be one of \(True, False\), got 'yes'"),
-        ({"passes": 0}, r"relabel_posteriors\['passes'\] must be an integer >= 1, got 0"),
-        ({"passes": 2.0}, r"relabel_posteriors\['passes'\] must be an integer >= 1, got 2.0"),
-        ({"passes": True}, r"relabel_posteriors\['passes'\] must be an integer >= 1, got True"),
+        ({"passes": 0}, r"relabel_posteriors\['passes'\] must be an integer >= 1 or 'training', got 0"),
+        ({"passes": 2.0}, r"relabel_posteriors\['passes'\] must be an integer >= 1 or 'training', got 2.0"),
+        ({"passes": True}, r"relabel_posteriors\['passes'\] must be an integer >= 1 or 'training', got True"),
     ],
 )
 def test_settings_that_are_none(settings, message):

@@ -64,6 +64,7 @@ def make_state(fresh=False, best=False):
     weight = params["z.weight"]
     state.kept = {12: {"z.weight": -weight, "half": params["half"]}, 3: {"z.weight": weight * 3}}
     state.clients = {3: {"d": torch.tensor(3.0), "c": torch.tensor(3.0)}, 0: {"c": torch.tensor(0.0)}}
+    state.recorded = {7: {"round": torch.tensor(1), "posteriors": torch.tensor([[0.25, 0.75]]).double()}}
     if best:
         state.best = (0.1 + 0.2, 1, changed(params, 2), {3: {"z.weight": weight * 6}})
     return state
@@ -84,7 +85,7 @@ def test_everything_comes_back(tmp_path, best):
     found = read_state(tmp_path / "entry", make_state(fresh=True))
     assert_same_tree(found.params, state.params)
     assert_same_tree(found.server, state.server)
-    for name in ("kept", "clients"):
+    for name in ("kept", "clients", "recorded"):
         one, other = getattr(found, name), getattr(state, name)
         assert list(one) == list(other)
         for position in one:
