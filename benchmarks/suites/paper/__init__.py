@@ -15,6 +15,7 @@ from pathlib import Path
 from joblib import Parallel, delayed
 
 from benchmarks.suites._machine import machine
+from benchmarks.suites.paper._figures import TAU_ARM, draw_tau_curves
 from benchmarks.suites.paper._report import write_report
 from benchmarks.suites.paper._run import run
 from benchmarks.suites.paper._settings import PRESETS, cells, read_table, tables
@@ -36,9 +37,19 @@ def main(arguments=None):
         _work(_todo(options), options)
     for table in options.table:
         if _path(table, options.preset).exists():
-            write_report(
-                RESULTS / f"{table}.{options.preset}.md", table, options.preset, read(table, options.preset)
-            )
+            _write_pages(table, options.preset)
+
+
+def _write_pages(table, preset):
+    """The page of a table; with several taus also their curve, Figure 3."""
+    done, page = read(table, preset), RESULTS / f"{table}.{preset}.md"
+    write_report(page, table, preset, done)
+    shown = [cell for cell in cells(table, preset) if any(key == cell.key for key, _ in done)]
+    if any(TAU_ARM.fullmatch(arm["name"]) for cell in shown for arm in cell.arms):
+        cut = read_table(table, preset)["data"]["cut"]
+        draw_tau_curves(page.with_suffix(".png"), shown, done, cut)
+        with open(page, "a", encoding="utf-8") as file:
+            file.write(f"\n![Accuracy and rows relabelled over tau]({page.with_suffix('.png').name})\n")
 
 
 def _path(table, preset):

@@ -43,7 +43,7 @@ def data_folder():
 
 LOADERS = {
     "fashion_mnist": lambda split: load_fashion_mnist(split, return_X_y=True),
-    "cifar10": lambda split: load_cifar10(split, root=data_folder() / "cifar10", return_X_y=True),
+    "cifar10": lambda split: load_cifar10(data_folder() / "cifar10", split, return_X_y=True),
 }
 
 

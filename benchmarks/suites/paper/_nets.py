@@ -12,12 +12,20 @@ def _small_cnn(net, shape, n_classes):
     return SmallCNN(shape, n_classes, widths=tuple(net["widths"]), hidden=net["hidden"])
 
 
-NETS = {
-    "small_cnn": _small_cnn,
-    "resnet8": lambda net, shape, n_classes: ResNet8(n_classes, shape[0], net.get("width", 64)),
-    "resnet18": lambda net, shape, n_classes: ResNet18(n_classes, shape[0]),
-    "resnet34": lambda net, shape, n_classes: ResNet34(n_classes, shape[0]),
-}
+def _resnet8(net, shape, n_classes):
+    return ResNet8(n_classes, shape[0], net.get("width", 64))
+
+
+def _resnet18(net, shape, n_classes):
+    return ResNet18(n_classes, shape[0])
+
+
+def _resnet34(net, shape, n_classes):
+    return ResNet34(n_classes, shape[0])
+
+
+# named functions: `memory` has no stable description of a lambda
+NETS = {"small_cnn": _small_cnn, "resnet8": _resnet8, "resnet18": _resnet18, "resnet34": _resnet34}
 
 
 class ImageNet(nn.Sequential):

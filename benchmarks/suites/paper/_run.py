@@ -1,6 +1,5 @@
 """One run: a cell with one seed, its arms branching off the same weights at the relabel round."""
 
-from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -14,11 +13,11 @@ from fedrela_sk.exceptions import NotFiniteError
 from fedrela_sk.metrics import per_class_recall
 
 
-@dataclass(frozen=True)
 class RateDrop:
-    """The released code's rate after the relabel round: a tenth."""
+    """The released code's rate from the relabel round on: a tenth."""
 
-    round: int
+    def __init__(self, round):
+        self.round = round
 
     def __call__(self, t):
         return 0.1 if t >= self.round else 1.0
@@ -83,11 +82,18 @@ def figures(classifier, data):
     changed = np.flatnonzero(classifier.relabeled_mask_)
     flows = np.zeros((len(classifier.classes_),) * 2, dtype=int)
     np.add.at(flows, (data.y[changed], classifier.y_relabeled_[changed]), 1)
-    recall = per_class_recall(data.y_test, classifier.predict(data.X_test), labels=classifier.classes_)
+    counts = np.bincount(data.y)
+    Q = classifier.predict_proba(data.X_test)
+    recall, adjusted = (
+        per_class_recall(data.y_test, scores.argmax(1), labels=classifier.classes_)
+        for scores in (Q, Q / counts)
+    )
     return {
         "accuracy": [round(float(score), 5) for score in history.column("valid_score")],
         "recall": [round(float(value), 5) for value in recall],
-        "counts": np.bincount(data.y).tolist(),
+        # posteriors over the class shares of all training rows: needs the global counts, no training
+        "recall_adjusted": [round(float(value), 5) for value in adjusted],
+        "counts": counts.tolist(),
         "relabel_round": classifier.relabel_round_,
         "relabeled": len(changed),
         "relabeled_by_client": [int(classifier.relabeled_mask_[rows].sum()) for rows in classifier.clients_],

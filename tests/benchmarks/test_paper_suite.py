@@ -1,0 +1,166 @@
+"""The suite of the paper's tables: its settings files, its controls, a run and its page on a handful of images."""
+
+import numpy as np
+import pytest
+
+from benchmarks.suites import paper
+from benchmarks.suites.paper import _run
+from benchmarks.suites.paper._controls import CONTROLS, pairs
+from benchmarks.suites.paper._data import Images
+from benchmarks.suites.paper._figures import draw_tau_curves
+from benchmarks.suites.paper._nets import NETS
+from benchmarks.suites.paper._report import gains, group_recalls, paper_rows, write_report
+from benchmarks.suites.paper._settings import PRESETS, Cell, cells, read_table, tables
+from fedrela_sk import FedReLaRelabeler
+from fedrela_sk.algorithms import ALGORITHMS
+
+EVERY = [(table, preset) for table in tables() for preset in PRESETS]
+
+
+@pytest.mark.parametrize(("table", "preset"), EVERY)
+def test_settings_name_things_that_exist(table, preset):
+    found = cells(table, preset)
+    assert len({cell.key for cell in found}) == len(found)
+    for cell in found:
+        assert cell.values["method"] in ALGORITHMS
+        assert cell.settings["net"]["kind"] in NETS
+        assert cell.arms[0]["name"] == "baseline"
+        assert all(arm.get("control") in {None, *CONTROLS} for arm in cell.arms)
+
+
+@pytest.mark.parametrize("table", tables())
+def test_the_full_preset_has_the_papers_rounds_and_the_reduced_one_at_least_sixty(table):
+    assert read_table(table, "full")["federation"]["n_rounds"] == 500
+    assert read_table(table, "cpu")["federation"]["n_rounds"] >= 60
+    assert len(read_table(table, "cpu")["seeds"]) == 3
+
+
+def test_a_preset_cannot_name_an_unknown_section(tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmarks.suites.paper._settings.FOLDER", tmp_path)
+    (tmp_path / "odd.toml").write_text("[preset.cpu.nett]\nlr = 1\n")
+    with pytest.raises(ValueError, match="'nett', which is not there"):
+        read_table("odd", "cpu")
+
+
+@pytest.fixture
+def client():
+    """Posteriors and labels of one client that lacks class 3."""
+    generator = np.random.default_rng(0)
+    y = generator.choice([0, 1, 2], 200, p=[0.7, 0.2, 0.1])
+    Q = generator.dirichlet(np.ones(4), 200)
+    return Q, y, generator.random((200, 4))
+
+
+def fitted(control, Q, y, uniforms):
+    return (
+        CONTROLS[control](0.1, classes=np.arange(4), random_state=1)
+        .fit(Q, y)
+        .relabel(Q, y, uniforms=uniforms)
+    )
+
+
+@pytest.mark.parametrize("control", ["random_flips", "top_posteriors"])
+def test_controls_match_fedrela_pair_by_pair(client, control):
+    Q, y, uniforms = client
+    ours = FedReLaRelabeler(0.1, classes=np.arange(4)).fit(Q, y).relabel(Q, y, uniforms=uniforms)
+    other = fitted(control, Q, y, uniforms)
+    assert pairs(y, other) == pairs(y, ours) != []
+    assert (other != ours).any()
+
+
+def test_top_posteriors_takes_the_highest_of_each_class(client):
+    Q, y, uniforms = client
+    new = fitted("top_posteriors", Q, y, uniforms)
+    old, target, n = pairs(y, new)[0]
+    own = y == old
+    highest = np.flatnonzero(own)[np.argsort(-Q[own, target])[:n]]
+    assert (new[highest] == target).all()
+
+
+def test_dropping_the_same_rows_changes_no_label(client):
+    Q, y, uniforms = client
+    ours = FedReLaRelabeler(0.1, classes=np.arange(4)).fit(Q, y).relabel(Q, y, uniforms=uniforms)
+    labels, keep = fitted("drop_same_rows", Q, y, uniforms)
+    np.testing.assert_array_equal(labels, y)
+    np.testing.assert_array_equal(keep, ours == y)
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """Tiny images, whose runs go to a folder of the test."""
+    generator = np.random.default_rng(0)
+    counts = [60, 30, 10]
+    y, y_test = np.repeat([0, 1, 2], counts), np.repeat([0, 1, 2], 10)
+    draw = lambda y: (generator.normal(size=(len(y), 1, 8, 8)) + y[:, None, None, None]).astype(np.float32)  # noqa: E731
+    images = Images(draw(y), y, draw(y_test), y_test, np.arange(len(y)))
+    monkeypatch.setattr(_run, "images_of", lambda cell: images)
+    monkeypatch.setattr(paper, "RESULTS", tmp_path)
+    return tmp_path
+
+
+def tiny_cell():
+    cell = next(cell for cell in cells("fair_ablation", "cpu"))
+    federation = cell.settings["federation"] | {"n_clients": 3, "n_rounds": 12}
+    arms = [arm for arm in cell.arms if "cleanlab" not in arm["name"]]
+    return Cell(
+        cell.table, cell.preset, cell.key, cell.values, cell.settings | {"federation": federation}, arms
+    )
+
+
+def test_a_run_its_line_and_its_page(results):
+    cell = tiny_cell()
+    paper._one(cell, 0)
+    done = paper.read(cell.table, cell.preset)
+    arms = {arm["arm"]: arm for arm in done[cell.key, 0]["arms"]}
+    assert arms["baseline"]["relabeled"] == 0 < arms["+ FedReLa"]["relabeled"]
+    assert arms["random flips, matched"]["flows"] == arms["+ FedReLa"]["flows"]
+    assert arms["the same rows dropped"]["dropped"] == arms["+ FedReLa"]["relabeled"]
+    shared = arms["+ FedReLa"]["relabel_round"]
+    assert {tuple(arm["accuracy"][:shared]) for arm in arms.values()} == {
+        tuple(arms["baseline"]["accuracy"][:shared])
+    }
+
+    page = results / "page.md"
+    write_report(page, cell.table, cell.preset, done)
+    text = page.read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.startswith(("| fedavg", "|  |"))]
+    assert len(lines) == len(arms)
+    assert f"{100 * np.mean(arms['+ FedReLa']['recall']):.1f}" in lines[1]
+
+
+def test_a_finished_run_is_not_repeated(results, capsys):
+    line = '{"cell": "fedavg, alpha 0.3, cut tail, amount 100", "seed": 0, "arms": []}\n'
+    (results / "fair_ablation.cpu.jsonl").write_text(line, encoding="utf-8")
+    options = type("Options", (), {"table": ["fair_ablation"], "preset": "cpu", "method": None})
+    assert [seed for seed, _ in paper._todo(options)] == [1, 2]
+
+
+def test_gains_are_paired_by_seed():
+    base = {"seeds": [0, 1, 2], "overall": np.array([0.1, 0.2, 0.3])}
+    arm = {"seeds": [2, 0], "overall": np.array([0.35, 0.2])}
+    np.testing.assert_allclose(gains(arm, base, "overall"), [0.05, 0.1])
+
+
+def test_groups_go_by_true_counts():
+    run = {"counts": [100, 100, 5], "recall": [0.9, 0.7, 0.1]}
+    assert group_recalls(run, "step") == {"majority": pytest.approx(0.8), "minority": pytest.approx(0.1)}
+
+
+def test_printed_numbers_are_found():
+    assert any(row["value"] == "81.42" for row in paper_rows("table_14"))
+    assert paper_rows("table_99") == []
+
+
+def test_the_tau_curve_is_drawn(tmp_path):
+    arm = {
+        "recall": [0.9, 0.5, 0.1],
+        "accuracy": [0.5] * 12,
+        "counts": [80, 15, 5],
+        "relabeled": 3,
+        "dropped": 0,
+    }
+    arms = [arm | {"arm": name} for name in ("baseline", "tau 1 %", "tau 5 %")]
+    cell = next(cell for cell in cells("ablations", "cpu"))
+    done = {(cell.key, 0): {"cell": cell.key, "seed": 0, "arms": arms}}
+    draw_tau_curves(tmp_path / "tau.png", [cell], done, "tail")
+    assert (tmp_path / "tau.png").stat().st_size > 1000
