@@ -1,6 +1,7 @@
 """The sceptic's suite: what is resumed, what is refused, what the figures mean; every competitor on tiny data."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from benchmarks.suites.sceptic._intervals import paired_interval
 from benchmarks.suites.sceptic._metrics import measure
 from benchmarks.suites.sceptic._outcome import Outcome, balanced, with_prior
 from benchmarks.suites.sceptic._readers import merge_rare
+from benchmarks.suites.sceptic._report import TITLES
 
 
 def make_job(n_rows=(400, 100), seed=0, amount=True):
@@ -190,4 +192,14 @@ def test_paired_interval_by_hand():
 
 def test_the_reference_is_a_row():
     assert REFERENCE in COMPETITORS
-    assert len(SETS) == 7
+    assert set(TITLES) == set(SETS)
+
+
+@pytest.mark.skipif("FEDRELA_SK_DATA" not in os.environ, reason="FEDRELA_SK_DATA is not set")
+def test_frauds_of_one_half_of_the_cards_train_and_of_the_other_test():
+    job = SETS["fraud"](0)
+    assert (job.y.sum(), job.y_test.sum()) == (301, 315)
+    assert len(set(job.day.tolist())) == 7
+    fewer = SETS["fraud_third"](0)
+    assert (fewer.y.sum(), fewer.y_test.sum()) == (100, 105)
+    assert (fewer.y == 0).sum() == (job.y == 0).sum()

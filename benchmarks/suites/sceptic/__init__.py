@@ -1,7 +1,7 @@
-"""What a practitioner would try first, beside FedReLa, on seven tables: ``python -m benchmarks.run sceptic``.
+"""What a practitioner would try first, beside FedReLa, on eight tables: ``python -m benchmarks.run sceptic``.
 
 Runs that are in ``benchmarks/results/sceptic.jsonl`` are not repeated; the tables are ``sceptic.md``, what they
-say is ``docs/sceptic.md``. Four sets are read from the folder named by ``FEDRELA_SK_DATA``.
+say is ``docs/sceptic.md``. Five sets are read from the folder named by ``FEDRELA_SK_DATA``.
 """
 
 import argparse
