@@ -154,6 +154,7 @@ def test_printed_numbers_are_found():
 def test_the_tau_curve_is_drawn(tmp_path):
     arm = {
         "recall": [0.9, 0.5, 0.1],
+        "recall_adjusted": [0.8, 0.6, 0.3],
         "accuracy": [0.5] * 12,
         "counts": [80, 15, 5],
         "relabeled": 3,

@@ -16,12 +16,13 @@ LAST_ROUNDS = 10
 STILL_MOVING = 0.5  # points over the last rounds
 
 LEGEND = f"""Per cent of a balanced test set at the **last** round, mean ± standard deviation over seeds. Gains are
-paired by seed: both arms share all rounds up to the relabel round. The gap is the recall of the largest classes less
-that of the smallest. *Adjusted* is the overall accuracy of the same model when its posteriors are divided by the class
-shares of all training rows before the largest is taken: no training, but the global counts. *Best round* is the largest accuracy of any round on the test set, the released code's rule,
-for comparison with printed numbers only. **Not converged**: the baseline still moved by more than {STILL_MOVING}
-points over its last {LAST_ROUNDS} rounds. *Paper* is the printed overall accuracy where we could read it
-(`benchmarks/paper`; "?": doubtful), *difference* is ours less the paper's."""
+paired by seed: both arms share all rounds up to the relabel round. The gap is the recall of the largest classes
+less that of the smallest. *Adjusted* is the overall accuracy of the same model when its posteriors are divided by
+the class shares of all training rows before the largest is taken: no training, but the global counts. *Best round*
+is the largest accuracy of any round on the test set, the released code's rule, for comparison with printed numbers
+only. **Not converged**: the baseline still moved by more than {STILL_MOVING} points over its last {LAST_ROUNDS}
+rounds. *Paper* is the printed overall accuracy where we could read it (`benchmarks/paper`; "?": doubtful),
+*difference* is ours less the paper's."""
 
 
 def write_report(path, name, preset, done):
