@@ -74,8 +74,8 @@ def check_recording(settings, algorithm, local_data):
     name = type(algorithm).__name__
     if algorithm.overrides("loss"):
         reason = f"{name} runs the net inside its own loss"
-    elif algorithm.overrides("predict_params"):
-        reason = f"{name} predicts with other tensors than its clients train"
+    elif algorithm.overrides("predict_params") or algorithm.overrides("relabel_params"):
+        reason = f"{name} predicts or re-labels with other tensors than its clients train"
     elif hasattr(local_data, "mix"):
         reason = f"local_data={local_data!r} trains on mixtures of rows"
     else:

@@ -81,7 +81,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         visit (a sampler left them out, a callback stopped training) get a pass of the client's model after it.
         A client that took no part in that round records in the next one in which it does and relabels before
         the one after; with "never" it must take part in both, one right after the other. Methods with a
-        `loss` or `predict_params` of their own, `Mixup` and `Remix` are refused.
+        `loss`, `predict_params` or `relabel_params` of their own, `Mixup` and `Remix` are refused.
     n_rounds : int >= 1, default=100
     participation : float in (0, 1] or Participation, default=1.0
         Share of the clients with rows that train in a round, drawn without replacement:

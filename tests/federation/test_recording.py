@@ -391,7 +391,7 @@ def test_methods_whose_logits_are_not_those_that_predict_are_refused():
         ValueError, match=r"MOON runs the net inside its own loss. Set 'passes' to 1, a forward"
     ):
         fit(algorithm="moon")
-    with pytest.raises(ValueError, match=r"FedDyn predicts with other tensors than its clients train. Set"):
+    with pytest.raises(ValueError, match=r"FedDyn predicts or re-labels with other tensors than .* Set"):
         fit(algorithm=FedDyn(predicts="participants"))
     with pytest.raises(
         ValueError, match=r"but local_data=Mixup\(\) trains on mixtures of rows. Set 'passes'"
@@ -415,6 +415,18 @@ def test_every_method_records_or_is_refused():
         else:
             check_recording(full, kind(), None)
     assert set(ALGORITHMS) >= REFUSED
+
+
+class OtherTensors(Algorithm):
+    """Predicts with what clients train, and re-labels with something else."""
+
+    def relabel_params(self, params, server_state, model):
+        return {name: 2 * tensor for name, tensor in params.items()}
+
+
+def test_tensors_that_only_relabel_are_refused_too():
+    with pytest.raises(ValueError, match="OtherTensors predicts or re-labels with other tensors"):
+        fit(algorithm=OtherTensors())
 
 
 class Hidden(nn.Sequential):
