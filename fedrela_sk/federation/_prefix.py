@@ -23,8 +23,8 @@ from fedrela_sk.training import ENGINES
 # another form: n_rounds and relabel_at as the relabel round, random_state as the seed, engine as what runs,
 # clients as the rows of each.
 NOT_IN_KEY = {
-    "relabeler", "relabel_posteriors", "n_jobs", "memory", "checkpoint", "verbose", "n_rounds", "relabel_at",
-    "random_state", "engine", "clients",
+    "relabeler", "relabel_every", "relabel_posteriors", "n_jobs", "memory", "checkpoint", "verbose", "n_rounds",
+    "relabel_at", "random_state", "engine", "clients",
 }  # fmt: skip
 
 

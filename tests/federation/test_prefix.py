@@ -139,6 +139,7 @@ HITS = {
         "relabeler": FedReLaRelabeler(0.3, threshold="order_statistic", target="argmax_of_successes")
     },
     "posteriors": {"relabel_posteriors": {"passes": 2, "mode": "train"}},
+    "refresh": {"relabel_every": 1},
     "rounds": {"n_rounds": 7},
     "the same round as a share": {"relabel_at": 0.5},
     "workers": {"n_jobs": 2},
@@ -176,7 +177,6 @@ MISSES = {
     "validation": {"validation": 0.2},
     "other validation": {"validation": 0.3},
     "selection": {"validation": 0.2, "select": "best_validation"},
-    "refresh": {"relabel_every": 1},
     "posteriors recorded in training": {"relabel_posteriors": {"passes": "training"}},
     "algorithm": {"algorithm": "local_only"},
     "algorithm's parameters": {"algorithm": Counted(os.devnull)},
