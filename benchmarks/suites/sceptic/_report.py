@@ -71,10 +71,10 @@ def _how_to_read(n_seeds):
         "known). Average precision is that of the rare class, for more than two classes the macro mean, one "
         f'against the rest. "vs reference" is the difference to {COMPETITORS[REFERENCE].title} in points, with a '
         "paired 95 % interval over the seeds: above 0 means better than FedReLa. Where seeds cut the same rows "
-        "anew its variance is that of Nadeau and Bengio (2003). Classes are as common in the test rows as in the data, "
-        "but for the last set. "
-        "relabelled / rare: rows relabelled over rows of all classes but the most common one. Cost: missed frauds "
-        f"plus {ALERT_COST:g} for each alert, per cent of the cost without any alert.\n"
+        "anew its variance is that of Nadeau and Bengio (2003). Classes are as common in the test rows as in the "
+        "data, but for the last set. Relabelled / rare: rows relabelled over rows of all classes but the most "
+        f"common one. Cost: missed frauds plus {ALERT_COST:g} for each alert, per cent of the cost without any "
+        "alert.\n"
     )
 
 
