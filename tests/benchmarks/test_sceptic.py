@@ -14,6 +14,7 @@ from benchmarks.suites import sceptic
 from benchmarks.suites.sceptic import _running, _settings
 from benchmarks.suites.sceptic._choosing import best, check_folds, check_rows, merged
 from benchmarks.suites.sceptic._competitors import COMPETITORS, REFERENCE
+from benchmarks.suites.sceptic._curves import knob_table
 from benchmarks.suites.sceptic._data import SETS, Job
 from benchmarks.suites.sceptic._intervals import paired_interval
 from benchmarks.suites.sceptic._metrics import measure
@@ -203,3 +204,14 @@ def test_frauds_of_one_half_of_the_cards_train_and_of_the_other_test():
     fewer = SETS["fraud_third"](0)
     assert (fewer.y.sum(), fewer.y_test.sum()) == (100, 105)
     assert (fewer.y == 0).sum() == (job.y == 0).sum()
+
+
+def test_what_a_knob_did():
+    # 40 rare rows, 30 found with 60 alerts: precision 1/2, F1 2 x 30 / 100
+    point = {"value": 0.05, "balanced_accuracy": 0.8, "recall": [0.9, 0.75], "common": 0}
+    point |= {"alerts": 60, "rare_tested": 40, "relabeled": 120, "rare": 80}
+    done = {("loans", "fedrela-chosen", 0): {"tau": 0.05, "curve": [point]}}
+    row = knob_table("loans", done).splitlines()[-1]
+    cells = ["tau", "0.05", "1 of 1 seeds", "80.0", "75.0", "50.0", "60.0", "1.50", "1.50"]
+    assert row == f"| {' | '.join(cells)} |"
+    assert knob_table("fars", done) == ""
