@@ -3,7 +3,7 @@
 import argparse
 import importlib
 
-SUITES = ("speed", "drift", "auto_table", "algorithms", "sceptic", "paper", "cost", "gallery")
+SUITES = ("speed", "drift", "auto_table", "algorithms", "sceptic", "paper", "cost", "gallery", "claims")
 
 
 def main(arguments=None):

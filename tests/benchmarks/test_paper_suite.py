@@ -6,7 +6,7 @@ import pytest
 from benchmarks.suites import paper
 from benchmarks.suites.paper import _run
 from benchmarks.suites.paper._controls import CONTROLS, pairs
-from benchmarks.suites.paper._data import Images
+from benchmarks.suites.paper._data import Images, _minority
 from benchmarks.suites.paper._figures import draw_tau_curves
 from benchmarks.suites.paper._nets import NETS
 from benchmarks.suites.paper._report import gains, group_recalls, paper_rows, write_report
@@ -28,6 +28,12 @@ def test_settings_name_things_that_exist(table, preset):
         assert all(arm.get("control") in {None, *CONTROLS} for arm in cell.arms)
 
 
+def test_a_minority_given_as_a_share_are_every_second_class():
+    assert _minority(0.3, 10) == [0, 2, 4]
+    assert _minority(0.1, 100) == list(range(0, 20, 2))
+    assert _minority((7, 8), 10) == [7, 8]
+
+
 @pytest.mark.parametrize("table", tables())
 def test_the_full_preset_has_the_papers_rounds_and_the_reduced_one_at_least_sixty(table):
     assert read_table(table, "full")["federation"]["n_rounds"] == 500
@@ -40,6 +46,19 @@ def test_a_preset_cannot_name_an_unknown_section(tmp_path, monkeypatch):
     (tmp_path / "odd.toml").write_text("[preset.cpu.nett]\nlr = 1\n")
     with pytest.raises(ValueError, match="'nett', which is not there"):
         read_table("odd", "cpu")
+
+
+def test_what_holds_for_one_value_alone():
+    by_method = {cell.key: cell.settings for cell in cells("table_02", "full")}
+    assert by_method["fedloge, alpha 0.3"]["method"]["fedloge"] == {"etf_norm": 0.1}
+    assert by_method["fedloge, alpha 0.3, heads sparse"]["method"]["fedloge"] == {
+        "etf_norm": 0.1,
+        "relabel_head": "sparse",
+        "predict_head": "sparse",
+    }
+    assert by_method["fedetf, alpha 10, name cifar100, amount 50"]["data"]["n_max"] == 500
+    assert by_method["fedetf, alpha 10, amount 50"]["data"]["amount"] == 50
+    assert {cell.settings["federation"]["n_clients"] for cell in cells("table_08", "full")} == {50, 100}
 
 
 @pytest.fixture

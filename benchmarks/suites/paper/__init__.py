@@ -25,7 +25,7 @@ RESULTS = Path(__file__).parents[2] / "results" / "paper"
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run paper", description=__doc__)
-    parser.add_argument("--table", nargs="+", default=tables(), choices=tables())
+    parser.add_argument("--table", nargs="+", required=True, choices=tables())
     parser.add_argument("--preset", default="cpu", choices=PRESETS)
     parser.add_argument("--method", nargs="+", help="only these methods")
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedrela_sk.datasets import load_cifar10, load_fashion_mnist
+from fedrela_sk.datasets import load_cifar10, load_cifar100, load_fashion_mnist, load_imagenet_lt
 from fedrela_sk.imbalance import make_long_tailed, make_step_wise
 
 
@@ -44,7 +44,12 @@ def data_folder():
 LOADERS = {
     "fashion_mnist": lambda split: load_fashion_mnist(split, return_X_y=True),
     "cifar10": lambda split: load_cifar10(data_folder() / "cifar10", split, return_X_y=True),
+    "cifar100": lambda split: load_cifar100(data_folder() / "cifar100", split, return_X_y=True),
+    "imagenet_lt": lambda split: load_imagenet_lt(
+        data_folder() / "imagenet_lt", split, n_jobs=-1, return_X_y=True
+    ),
 }
+CUTS = ("step", "tail", "none")
 
 
 @cache
@@ -61,11 +66,11 @@ def images(name, cut, amount, minority, n_max, n_test):
     ----------
     name : str
         A key of `LOADERS`.
-    cut : {"step", "tail"}
+    cut : {"step", "tail", "none"}
     amount : float
         Imbalance ratio of a step, or imbalance factor of a tail.
-    minority : tuple of int
-        Classes of the minority of a step.
+    minority : tuple of int, or float
+        Classes of the minority of a step; a share of the classes means 0, 2, 4, ..., as in the code of CLIMB.
     n_max : int
         Rows of the largest class.
     n_test : int
@@ -75,9 +80,12 @@ def images(name, cut, amount, minority, n_max, n_test):
     rows = np.concatenate([_drawn(y, label, n_max) for label in np.unique(y)])
     rows = np.sort(rows)
     if cut == "step":
+        minority = _minority(minority, len(np.unique(y)))
         _, y, rows = make_step_wise(
-            rows, y[rows], rows, imbalance_ratio=amount, minority=list(minority), random_state=0
+            rows, y[rows], rows, imbalance_ratio=amount, minority=minority, random_state=0
         )
+    elif cut == "none":
+        y = y[rows]
     else:
         _, y, rows = make_long_tailed(rows, y[rows], rows, imbalance_factor=amount, random_state=0)
     mean, spread = _moments(name)
@@ -101,16 +109,14 @@ def _scaled(X, mean, spread):
     return ((X.astype(np.float32) / 255 - mean) / spread).astype(np.float32)
 
 
+def _minority(classes, n_classes):
+    """Labels of the minority."""
+    return list(range(0, 2 * round(classes * n_classes), 2)) if isinstance(classes, float) else list(classes)
+
+
 def images_of(cell):
     """The images of a cell."""
-    data = cell.settings["data"] | {
-        key: value for key, value in cell.values.items() if key in ("cut", "amount")
-    }
-    return images(
-        data["name"],
-        data["cut"],
-        data["amount"],
-        tuple(data.get("minority", ())),
-        data["n_max"],
-        data["n_test"],
-    )
+    data = cell.settings["data"]
+    minority = data.get("minority", ())
+    minority = tuple(minority) if isinstance(minority, list) else minority
+    return images(data["name"], data["cut"], data.get("amount", 1), minority, data["n_max"], data["n_test"])

@@ -11,7 +11,8 @@ from benchmarks.suites.paper._settings import cells, read_table
 from fedrela_sk.metrics import majority_minority_split, shot_split
 
 NUMBERS = Path(__file__).parents[2] / "paper"
-GROUPS = {"step": ("majority", "minority"), "tail": ("head", "medium", "tail")}
+SHOTS = ("head", "medium", "tail")
+GROUPS = {"step": ("majority", "minority"), "tail": SHOTS, "none": SHOTS}
 LAST_ROUNDS = 10
 STILL_MOVING = 0.5  # points over the last rounds
 
@@ -187,9 +188,9 @@ def _paper(cell, arm, figures, numbers):
 
 def _same_cut(cell, row):
     data = cell.settings["data"]
-    sets = {"fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10-LT"}
+    sets = {"fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10-LT", "cifar100": "CIFAR-100-LT"}
     amount = ("IR" if data["cut"] == "step" else "IF") + f" {data['amount']}"
-    return row["dataset"] == sets[data["name"]] and amount in row["setting"]
+    return row["dataset"] == sets.get(data["name"]) and amount in row["setting"]
 
 
 @cache

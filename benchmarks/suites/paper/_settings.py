@@ -1,4 +1,9 @@
-"""Settings of one table, read from its TOML file: what is common, and what a preset changes."""
+"""Settings of one table, read from its TOML file.
+
+Sections ``data``, ``federation``, ``net``, ``relabel``, ``method.<name>`` (parameters of a method); ``grid`` (each
+combination of a grid's lists is a cell; ``arms`` limits its arms), ``arm`` (what branches off at the relabel round),
+``when.<value>`` (sections that hold for cells with that value alone), ``preset.<name>`` (what a preset changes).
+"""
 
 import itertools
 import tomllib
@@ -7,6 +12,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "settings"
 PRESETS = ("full", "cpu")
+# entries of a grid that belong to a section
+OF_SECTIONS = {"data": ("name", "cut", "amount", "minority"), "federation": ("n_clients", "participation")}
 
 
 @dataclass(frozen=True)
@@ -39,31 +46,39 @@ def tables():
 
 
 def read_table(name, preset):
-    """The settings of a table under a preset: sections of the preset replace single entries.
+    """The settings of a table under a preset, whose entries replace the common ones; its lists replace lists.
 
     Raises
     ------
     ValueError
-        If the preset has a section or an entry of the wrong name.
+        If the preset has an entry that the table has not.
     """
     with open(FOLDER / f"{name}.toml", "rb") as file:
         raw = tomllib.load(file)
-    changes = raw["preset"][preset]
-    common = {key: value for key, value in raw.items() if key != "preset"}
-    for section, entries in changes.items():
-        known = common.get(section)
-        if isinstance(entries, dict) and not isinstance(known, dict):
-            raise ValueError(
-                f"{name}.toml: preset {preset!r} changes the section {section!r}, which is not there."
-            )
-        common[section] = known | entries if isinstance(entries, dict) else entries
-    return common
+    changes = raw.pop("preset")[preset]
+    unknown = sorted(set(changes) - set(raw) - {"when", "method"})
+    if unknown:
+        raise ValueError(f"{name}.toml: preset {preset!r} changes {unknown[0]!r}, which is not there.")
+    return _merged(raw, changes)
+
+
+def _merged(common, changes):
+    both = {
+        key: _merged(common[key], value)
+        for key, value in changes.items()
+        if _are_sections(common.get(key), value)
+    }
+    return common | changes | both
+
+
+def _are_sections(first, second):
+    return isinstance(first, dict) and isinstance(second, dict)
 
 
 def cells(name, preset):
     """All cells of a table, in the order of its grids."""
     settings = read_table(name, preset)
-    grids, arms = settings.pop("grid"), settings.pop("arm")
+    grids, arms, when = settings.pop("grid"), settings.pop("arm"), settings.pop("when", {})
     found = []
     for grid in grids:
         grid = dict(grid)
@@ -71,8 +86,20 @@ def cells(name, preset):
         own = [arm for arm in arms if wanted is None or arm["name"] in wanted]
         for combination in itertools.product(*grid.values()):
             values = dict(zip(grid, combination, strict=True))
-            key = ", ".join(
-                f"{name} {value}" if name != "method" else str(value) for name, value in values.items()
-            )
-            found.append(Cell(name, preset, key, values, settings, own))
+            found.append(Cell(name, preset, _key(values), values, _settings_of(settings, when, values), own))
     return found
+
+
+def _key(values):
+    return ", ".join(str(value) if name == "method" else f"{name} {value}" for name, value in values.items())
+
+
+def _settings_of(settings, when, values):
+    """The settings of one cell: with what holds for its values alone, and its values that sections have."""
+    for value in values.values():
+        settings = _merged(settings, when.get(str(value), {}))
+    own = {
+        section: {name: values[name] for name in names if name in values}
+        for section, names in OF_SECTIONS.items()
+    }
+    return _merged(settings, own)
