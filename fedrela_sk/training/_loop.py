@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -231,11 +232,10 @@ class LoopEngine:
                 for start, stop in bounds:
                     batch = X[start:stop], y[start:stop]
                     row_weights = None if weights is None else weights[start:stop]
-                    loss, output, local = self._step(batch, row_weights, optimizer, local)
+                    see = None if places is None else partial(recording.see, places[start:stop])
+                    loss, output, local = self._step(batch, row_weights, optimizer, local, see)
                     total = total + loss * (stop - start)
                     n_seen, n_steps = n_seen + stop - start, n_steps + 1
-                    if places is not None:
-                        recording.see(places[start:stop], output)
                     self._notify.batch_end(batch, loss, output)
                 self._notify.epoch_end()
         except LocalTrainingStopped:
@@ -252,8 +252,11 @@ class LoopEngine:
             weights = by_class if weights is None else weights * by_class
         return self.data.X[rows], y, weights
 
-    def _step(self, batch, weights, optimizer, local):
-        """One optimiser step: (the batch's loss before it, penalty left out; output or None; new local)."""
+    def _step(self, batch, weights, optimizer, local, see=None):
+        """One optimiser step: (the batch's loss before it, penalty left out; output or None; new local).
+
+        `see` is shown the output before the step, which moves an output that is a view of parameters.
+        """
         algorithm, trainable = self.algorithm, self._trainable
         seen = {}
         self._notify.batch_begin(batch)
@@ -261,6 +264,8 @@ class LoopEngine:
         def closure():
             optimizer.zero_grad()
             loss, output, state = self._batch_loss(batch, weights, local)
+            if see is not None and "output" not in seen:
+                see(output)
             seen.setdefault("loss", loss.detach())
             seen.setdefault("output", output)
             seen["state"] = state

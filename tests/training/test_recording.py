@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from skorch.callbacks import Callback
+from torch import nn
 
 from fedrela_sk.algorithms import Algorithm, FedAvg
 from fedrela_sk.training import Loop, LoopEngine, Stacked, StackedEngine, posteriors
@@ -70,6 +71,22 @@ def test_rows_that_are_not_the_clients_own_are_left_out():
     loop = make_loop([0.0, 0.0, 4.0, *[0.0] * 6, 1.0], batch_size=1)
     Q = recorded(loop, [9, 2], [0, 1], own=[2])
     np.testing.assert_allclose(Q, sigmoid([2]), atol=1e-15)
+
+
+class Prior(nn.Module):
+    """The same two logits for every row: its output is a view of its parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.logits = nn.Parameter(torch.zeros(2, dtype=torch.float64))
+
+    def forward(self, X):
+        return self.logits.expand(len(X), 2)
+
+
+def test_an_output_that_moves_with_the_step_is_seen_before_it():
+    Q = recorded(make_loop([1.0, 2.0], module=Prior), [0, 1], [1, 1])
+    np.testing.assert_array_equal(Q, np.full((2, 2), 0.5))
 
 
 class StopsAfter(Callback):
