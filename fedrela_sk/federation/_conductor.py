@@ -92,6 +92,7 @@ class Conductor:
         loss, score = self._validate(state, round)
         n_rows = {task.client.position: len(task.rows) for task in tasks}
         idle = [f"client {spec.key!r} has no row left" for spec in chosen if spec.position not in n_rows]
+        sampled = self.tasks.notes([task.client for task in tasks])
         trained = [note for receipt in receipts for note in receipt.notes]
         state.history.append(
             RoundRecord(
@@ -107,7 +108,7 @@ class Conductor:
                 bytes_up=sum(receipt.nbytes for receipt in receipts) + reported + lineup.nbytes,
                 bytes_down=sent + asked_model + predictor,
                 seconds=time.perf_counter() - began,
-                notes=tuple(idle + self.tasks.notes(chosen) + trained),
+                notes=tuple(idle + sampled + trained),
             )
         )
 

@@ -10,7 +10,17 @@ from fedrela_sk._random import Purpose, client_code, numpy_stream
 from fedrela_sk.algorithms import Algorithm
 from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.local_data import Mixup, Remix
-from tests.algorithms.helpers import GROUPS, TwoLayers, X, Y, fit, local_sgd, three_classes, weight
+from tests.algorithms.helpers import (
+    GROUPS,
+    TwoLayers,
+    X,
+    Y,
+    fit,
+    local_sgd,
+    ragged_classes,
+    three_classes,
+    weight,
+)
 
 START, LR, STEPS = 0.5, 0.5, 2
 
@@ -137,6 +147,30 @@ def test_memory_changes_nothing(tmp_path):
     assert len(list(tmp_path.glob("*.json"))) == 1
     np.testing.assert_array_equal(plain, first)
     np.testing.assert_array_equal(plain, second)
+
+
+class DropsOneClass(Flip):
+    """Leaves clients of a single class without rows."""
+
+    def relabel(self, Q, y, uniforms=None):
+        return y, np.full(len(y), len(np.unique(y)) > 1)
+
+
+def test_a_client_without_rows_has_no_note_of_its_sampler_with_memory_or_not(tmp_path):
+    settings = {
+        "module": TwoLayers,
+        "data": ragged_classes(),
+        "n_rounds": 3,
+        "local_data": RandomOverSampler(),
+    }
+    settings |= {"relabeler": DropsOneClass(), "relabel_at": 1}
+    notes = [
+        [record.notes for record in fit("fedavg", **settings, memory=memory).history_]
+        for memory in (None, tmp_path, tmp_path)
+    ]
+    assert notes[0] == notes[1] == notes[2]
+    assert [sum("nothing was resampled" in note for note in round) for round in notes[0]] == [2, 0, 0]
+    assert notes[0][1] == ("client 3 has no row left", "client 4 has no row left")
 
 
 class Breaks(BaseEstimator):
