@@ -1,5 +1,7 @@
 """Layers that change the data in training: their mark, so that a pass can switch them, and random crops and flips."""
 
+from numbers import Integral
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -51,7 +53,7 @@ class RandomCropFlip(Augmentation):
 
     def __init__(self, padding=4, flip=True, fill=0.0):
         super().__init__()
-        if isinstance(padding, bool) or not isinstance(padding, int) or padding < 0:
+        if isinstance(padding, bool) or not isinstance(padding, Integral) or padding < 0:
             raise NetError(f"padding must be a whole number of pixels >= 0, got {padding!r}.")
         self.padding, self.flip, self.fill = padding, flip, fill
 

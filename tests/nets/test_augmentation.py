@@ -123,6 +123,10 @@ def test_bad_padding(padding):
         RandomCropFlip(padding)
 
 
+def test_padding_may_come_from_an_array():
+    assert RandomCropFlip(*np.arange(1, 2))(torch.zeros(2, 1, 3, 3)).shape == (2, 1, 3, 3)
+
+
 @pytest.mark.parametrize("training", [True, False])
 def test_no_images(training):
     with pytest.raises(NetError, match=r"takes images of shape .* got \(2, 784\). Reshape X"):
