@@ -115,9 +115,14 @@ def _unpickle(path):
 def _entry(batch, key, dtype, row_shape, path, name):
     """One entry of a batch, whose key may be text or bytes, as an array of shape (n, *row_shape)."""
     value = batch.get(key.encode(), batch.get(key))
-    array = np.asarray([] if value is None else value)
-    if array.shape[1:] != row_shape or not np.can_cast(array.dtype, dtype):
-        expected = f"{np.dtype(dtype)} of shape (n, {', '.join(map(str, row_shape))})"
+    try:
+        array = np.asarray([] if value is None else value)
+    except ValueError as error:  # rows of several lengths
+        raise DatasetError(
+            f"{path} is no batch of {name}: `{key}` is no array ({error}). {UNPACK}"
+        ) from error
+    if array.ndim == 0 or array.shape[1:] != row_shape or not np.can_cast(array.dtype, dtype):
+        expected = f"{np.dtype(dtype)} of shape {('n', *row_shape)}".replace("'", "")
         raise DatasetError(
             f"{path} is no batch of {name}: `{key}` must be {expected}, "
             f"got {array.dtype} of shape {array.shape}. {UNPACK}"

@@ -91,7 +91,8 @@ def read_list(path):
             f"There is no list {path}. Put the lists of ImageNet-LT into root, or pass one as list_file."
         )
     paths, labels = [], []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    text = path.read_text(encoding="utf-8-sig", errors="surrogateescape")  # names of files may be any bytes
+    for number, line in enumerate(text.splitlines(), start=1):
         name, _, label = line.strip().rpartition(" ")
         if not line.strip():
             continue

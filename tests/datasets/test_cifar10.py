@@ -104,7 +104,7 @@ def test_a_pickle_that_runs_code_is_refused(tmp_path):
         ),
         (
             pickle.dumps({"data": np.zeros((2, 3072), np.uint8), "fine_labels": [1, 2]}),
-            r"`labels` must be int64 of shape \(n, \), got float64 of shape \(0,\). Unpack",
+            r"`labels` must be int64 of shape \(n,\), got float64 of shape \(0,\). Unpack",
         ),
     ],
     ids=["empty", "cut", "list", "no data", "floats", "small images", "CIFAR-100"],

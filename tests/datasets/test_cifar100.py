@@ -96,6 +96,21 @@ def test_the_pickle_of_cifar10(tmp_path):
         load_cifar100(tmp_path, "test")
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (5, r"`fine_labels` must be int64 of shape \(n,\), got int64 of shape \(\)"),
+        ([[1], [2, 3]], r"`fine_labels` is no array \(.*inhomogeneous"),
+    ],
+)
+def test_labels_that_are_no_list_of_numbers(tmp_path, labels, message):
+    (tmp_path / "test").write_bytes(
+        pickle.dumps({"data": np.zeros((2, 3072), np.uint8), "fine_labels": labels})
+    )
+    with pytest.raises(DatasetError, match=rf"test is no batch of CIFAR-100: {message}.* Unpack"):
+        load_cifar100(tmp_path, "test")
+
+
 def test_a_pickle_that_runs_code_is_refused(tmp_path):
     (tmp_path / "test").write_bytes(b"cos\ngetcwd\n(tR.")
     with pytest.raises(DatasetError, match=r"test: The pickle names os\.getcwd, .*might run code.*not run"):

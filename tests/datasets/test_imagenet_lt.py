@@ -95,6 +95,18 @@ def test_lines_that_are_no_path_and_class(tmp_path, line):
         load_imagenet_lt(tmp_path)
 
 
+def test_a_mark_at_the_start_of_a_list_is_no_part_of_a_name(tmp_path):
+    save(np.zeros((2, 2, 3)), tmp_path / "x.png")
+    (tmp_path / "ImageNet_LT_train.txt").write_bytes(b"\xef\xbb\xbfx.png 5\r\n")
+    assert load_imagenet_lt(tmp_path, size=1).target.tolist() == [5]
+
+
+def test_a_list_that_is_no_text(tmp_path):
+    (tmp_path / "ImageNet_LT_train.txt").write_bytes(b"\x1f\x8b\x00\xff")
+    with pytest.raises(DatasetError, match=r"Line 1 of .* is .*xff', expected the path of a picture"):
+        load_imagenet_lt(tmp_path)
+
+
 def test_an_empty_list(tmp_path):
     write(tmp_path, [""])
     with pytest.raises(DatasetError, match=r"ImageNet_LT_train\.txt lists no picture"):
