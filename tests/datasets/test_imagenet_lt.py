@@ -103,7 +103,7 @@ def test_a_mark_at_the_start_of_a_list_is_no_part_of_a_name(tmp_path):
 
 def test_a_list_that_is_no_text(tmp_path):
     (tmp_path / "ImageNet_LT_train.txt").write_bytes(b"\x1f\x8b\x00\xff")
-    with pytest.raises(DatasetError, match=r"Line 1 of .* is .*xff', expected the path of a picture"):
+    with pytest.raises(DatasetError, match=r"Line 1 of .* is .*dcff', expected the path of a picture"):
         load_imagenet_lt(tmp_path)
 
 
