@@ -97,10 +97,19 @@ def class_parts(cls):
             value = [value.fget, value.fset, value.fdel]
         elif isinstance(value, functools.cached_property):
             value = value.func
+        elif _made_by_dataclass(cls, value):
+            value = function_parts(inspect.unwrap(value))
         elif (name.startswith("__") and not callable(value)) or name == "_abc_impl":
             continue
         parts[name] = value
     return parts
+
+
+def _made_by_dataclass(cls, value):
+    """Whether `dataclass` wrote a method of a class: without source text, but its bytecode tells all."""
+    if not (isinstance(value, types.FunctionType) and "__dataclass_fields__" in vars(cls)):
+        return False
+    return inspect.unwrap(value).__code__.co_filename == "<string>"
 
 
 def _bytecode(code):

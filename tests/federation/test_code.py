@@ -3,13 +3,14 @@
 import enum
 import importlib
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from fedrela_sk.federation._code import release
+from fedrela_sk.federation._code import NotKeyable, release
 from fedrela_sk.federation._fingerprint import describe, fingerprint
 
 RATE = 0.5
@@ -78,6 +79,48 @@ def test_objects_count_by_class_and_state():
     assert len({describe(thing) for thing in things}) == len(things)
     assert describe(Schedule(0.5).factor) == describe(Schedule(0.5).factor)
     assert describe(Slotted(1)) == describe(Slotted(1))
+
+
+@dataclass
+class Rates:
+    rate: float = 0.5
+    others: list = field(default_factory=list)
+
+    def __call__(self, t):
+        return self.rate**t
+
+
+@dataclass(frozen=True, order=True)
+class Frozen:
+    rate: float = 0.5
+
+
+@dataclass(slots=True)
+class Tight:
+    rate: float = 0.5
+
+
+def test_dataclasses_count_by_class_and_state():
+    things = [kind(rate) for kind in (Rates, Frozen, Tight) for rate in (0.5, 0.25)]
+    things += [Rates(0.5, [1]), Rates, Frozen, Tight]
+    assert len({describe(thing) for thing in things}) == len(things)
+    assert describe(Rates(0.5)) == describe(Rates())
+
+
+def test_what_dataclass_adds_counts():
+    def make(default, **options):
+        @dataclass(**options)
+        class Made:
+            rate: float = default
+
+        return Made
+
+    kinds = [make(0.5), make(0.25), make(0.5, frozen=True), make(0.5, order=True), make(0.5, repr=False)]
+    assert len({describe(kind) for kind in kinds}) == len(kinds)
+    assert describe(make(0.5)) == describe(make(0.5))
+
+    with pytest.raises(NotKeyable, match="a lambda has no stable description"):
+        describe(make(field(default_factory=lambda: 0.5)))
 
 
 def test_closures_count_by_what_they_hold():
