@@ -52,7 +52,7 @@ def traffic():
     for _, lines, _ in finished():
         for line in lines:
             bytes_of = {arm["arm"]: arm["bytes"] for arm in line["arms"] if "bytes" in arm}
-            base = bytes_of.pop("baseline")
+            base = bytes_of.pop("baseline", None)  # a baseline may have diverged, and its arms with it
             same += sum(value == base for value in bytes_of.values())
             other += sum(value != base for value in bytes_of.values())
     return f"Runs with relabelling whose traffic is their baseline's to the byte: {same}; others: {other}.\n"
@@ -109,7 +109,7 @@ def recommended():
         base = arm_figures(lines, "baseline", cut)
         for name in ARMS:
             figures = arm_figures(lines, name, cut)
-            if figures is None or cell.table == "fair_ablation":
+            if figures is None or base is None or cell.table == "fair_ablation":
                 continue
             first, last = GROUPS[cut][0], GROUPS[cut][-1]
             gap, before = (arm[first].mean() - arm[last].mean() for arm in (figures, base))

@@ -147,6 +147,16 @@ def test_a_run_its_line_and_its_page(results):
     assert f"{100 * np.mean(arms['+ FedReLa']['recall']):.1f}" in lines[1]
 
 
+def test_a_baseline_that_diverged_has_a_row_of_its_own(results):
+    cell = cells("table_14", "cpu")[0]
+    arms = [{"arm": "baseline", "diverged": "nan"}]
+    line = {"cell": cell.key, "seed": 0, "arms": arms, "minutes": 1.0, "machine": {"cores": 2}}
+    write_report(results / "page.md", cell.table, cell.preset, {(cell.key, 0): line})
+    head, _, row = (results / "page.md").read_text(encoding="utf-8").splitlines()[-3:]
+    assert "**diverged** with every seed" in row
+    assert row.count("|") == head.count("|")
+
+
 def test_a_finished_run_is_not_repeated(results, capsys):
     line = '{"cell": "fedavg, alpha 0.3, cut tail, amount 100", "seed": 0, "arms": []}\n'
     (results / "fair_ablation.cpu.jsonl").write_text(line, encoding="utf-8")

@@ -84,6 +84,8 @@ def _rows(cell, done, cut, numbers):
     """The rows of one cell, its baseline first."""
     lines = [done[key] for key in sorted(done) if key[0] == cell.key]
     base = arm_figures(lines, "baseline", cut)
+    if base is None:
+        return [[f"{cell.key}, **diverged** with every seed", *[""] * (len(GROUPS[cut]) + 11)]]
     found = []
     for arm in cell.arms:
         figures = arm_figures(lines, arm["name"], cut)
