@@ -80,8 +80,9 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         in training mode, before the step of each batch, not of the global model. Rows that the epoch does not
         visit (a sampler left them out, a callback stopped training) get a pass of the client's model after it.
         A client that took no part in that round records in the next one in which it does and relabels before
-        the one after; with "never" it must take part in both, one right after the other. Methods with a
-        `loss`, `predict_params` or `relabel_params` of their own, `Mixup` and `Remix` are refused.
+        the one after; with "never" it must take part in both, one right after the other. A client all of whose
+        rows a relabeler dropped trains, and so relabels, no more. Methods with a `loss`, `predict_params` or
+        `relabel_params` of their own, `Mixup` and `Remix` are refused.
     n_rounds : int >= 1, default=100
     participation : float in (0, 1] or Participation, default=1.0
         Share of the clients with rows that train in a round, drawn without replacement:
@@ -119,10 +120,10 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     local_data : object with `fit_resample`, Mixup, Remix or None, default=None
         What changes each client's rows before they train. A sampler of imbalanced-learn (or any object with
         ``fit_resample(X, y)``) is run on every client's own rows before round 0, and again, from the originals
-        with their new labels, after each relabelling. Where a class is too small for it, that class keeps its
-        rows and the record of the round says so. New rows count in the loss (each as much as a mean row of
-        its class), never in the average, in class counts or in relabelling. `fedrela_sk.local_data.Mixup` and
-        `Remix` mix the rows of every batch instead; they run in the loop engine.
+        with their new labels, after each relabelling that changed any of them. Where a class is too small for
+        it, that class keeps its rows and the record of the round says so. New rows count in the loss (each as
+        much as a mean row of its class), never in the average, in class counts or in relabelling.
+        `fedrela_sk.local_data.Mixup` and `Remix` mix the rows of every batch instead; they run in the loop engine.
     checkpoint, warm_start
         Reserved. Other values than the defaults are refused.
     verbose : int, default=0

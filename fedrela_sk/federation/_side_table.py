@@ -13,7 +13,8 @@ class SideTable:
     """What each client trains on after its own rows were resampled.
 
     A client's rows are resampled before round 0 and again, from its own rows with their new labels, after each
-    of its relabellings. New rows lie behind the given ones in one tensor; a client is still an index array.
+    of its relabellings that changed any. New rows lie behind the given ones in one tensor; a client is still an
+    index array.
 
     Parameters
     ----------
@@ -39,11 +40,11 @@ class SideTable:
         due = [
             (spec, rows)
             for spec, rows in clients
-            if self._made_at.get(spec.position) != _version(state, spec)
+            if self._made_at.get(spec.position) != self._version(state, spec)
         ]
         for spec, rows in due:
             self._parts[spec.position] = self._resample(state, spec, rows)
-            self._made_at[spec.position] = _version(state, spec)
+            self._made_at[spec.position] = self._version(state, spec)
         if due:
             self._lay_out(clients)
         return bool(due)
@@ -62,8 +63,14 @@ class SideTable:
     def _with_weight(self, rows):
         return rows if self.plan.weights is None else rows[self.plan.weights[rows] > 0]
 
+    def _version(self, state, spec):
+        """The round of the relabelling that a client's labels come from, 0 where it has its original ones and all rows."""
+        last, own = state.relabelings.get(spec.position), spec.train_rows
+        same = state.keep[own].all() and np.array_equal(state.codes[own], self.plan.codes[own])
+        return 0 if last is None or same else last.round
+
     def _resample(self, state, spec, rows):
-        plan, round = self.plan, _version(state, spec)
+        plan, round = self.plan, self._version(state, spec)
         X = plan.data.X[torch.from_numpy(rows)].cpu().numpy()
         seed = integer_seed(plan.seed, Purpose.LOCAL_DATA, round, spec.code)
         try:
@@ -104,9 +111,3 @@ class SideTable:
         for code in np.unique(codes):
             means[code] = weights[codes == code].mean()
         return means[new]
-
-
-def _version(state, spec):
-    """The round of the relabelling that a client's labels come from, 0 before the first."""
-    last = state.relabelings.get(spec.position)
-    return 0 if last is None else last.round

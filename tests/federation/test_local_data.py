@@ -81,6 +81,20 @@ def test_after_relabelling_the_originals_are_resampled_with_their_new_labels():
     assert [record.n_rows for record in fed.history_] == [9, 7]
 
 
+@pytest.mark.parametrize("engine", ["loop", "stacked"])
+def test_tau_zero_draws_no_other_rows(engine):
+    """A relabelling that changes no label leaves what a random sampler made as it was."""
+    data = three_classes()
+    settings = {"module": TwoLayers, "data": data, "engine": engine, "n_rounds": 4}
+    settings |= {"local_data": RandomOverSampler(), "relabel_at": 1, "relabel_every": 1}
+    zero, none, some = (
+        fit("fedavg", **settings, relabeler=relabeler).predict_proba(data[0])
+        for relabeler in (FedReLaRelabeler(0.0), None, FedReLaRelabeler(0.3))
+    )
+    np.testing.assert_array_equal(zero, none)
+    assert not np.allclose(some, none)
+
+
 def test_a_new_row_weighs_as_much_as_the_mean_row_of_its_class():
     weights = np.array([1.0, 3.0, 1.0, 1.0, 2.0, 1.0])
     x, y = X[:, 0], Y
