@@ -64,7 +64,7 @@ class SideTable:
         return rows if self.plan.weights is None else rows[self.plan.weights[rows] > 0]
 
     def _version(self, state, spec):
-        """The round of the relabelling that a client's labels come from, 0 where it has its original ones and all rows."""
+        """Round of the relabelling that a client's labels come from; 0: they and its rows are the original ones."""
         last, own = state.relabelings.get(spec.position), spec.train_rows
         same = state.keep[own].all() and np.array_equal(state.codes[own], self.plan.codes[own])
         return 0 if last is None or same else last.round
