@@ -103,5 +103,5 @@ def test_it_trains_in_the_loop(algorithm):
 
 
 def test_the_stacked_engine_refuses_it():
-    with pytest.raises(NetError, match="engine=.stacked. cannot train this net: layer"):
+    with pytest.raises(NetError, match=r"engine='stacked' cannot train this net: layer"):
         fit_federation(ResNet8, (1, 9, 9), engine="stacked", **SMALL)
