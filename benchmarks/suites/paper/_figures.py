@@ -24,7 +24,7 @@ def draw_tau_curves(path, shown, done, cut):
     """
     import matplotlib.pyplot as plt
 
-    figure, (scores, rows) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+    figure, (scores, rows) = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained")
     for number, cell in enumerate(shown):
         curve = _curve(cell, done, cut)
         if len(curve["tau"]) < 2:
@@ -38,7 +38,7 @@ def draw_tau_curves(path, shown, done, cut):
         rows.errorbar(curve["tau"], curve["relabeled"], curve["relabeled spread"], color=color, capsize=2)
     scores.set(xlabel="tau, %", ylabel="accuracy at the last round, %")
     rows.set(xlabel="tau, %", ylabel="rows relabelled, % of all")
-    scores.legend(fontsize=7)
+    figure.legend(*scores.get_legend_handles_labels(), loc="outside right center", fontsize=8)
     figure.savefig(path, dpi=100)
     plt.close(figure)
 
