@@ -6,6 +6,7 @@ say is ``docs/sceptic.md``. Five sets are read from the folder named by ``FEDREL
 
 import argparse
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -24,7 +25,7 @@ def main(arguments=None):
     torch.set_num_threads(1)
     path = options.results / "sceptic.jsonl"
     head, done = read(path)
-    rewrite(path, head or machine(), done)
+    rewrite(path, head or machine() | {"imbalanced-learn": version("imbalanced-learn")}, done)
     sets = [options.only] if options.only else list(SETS)
     names = [options.competitor] if options.competitor else list(COMPETITORS)
     _run(path, left(sets, names, options.seeds, done))

@@ -6,6 +6,7 @@ from benchmarks.suites._markdown import table
 from benchmarks.suites.sceptic._competitors import COMPETITORS, REFERENCE
 from benchmarks.suites.sceptic._curves import knob_table
 from benchmarks.suites.sceptic._intervals import paired_interval
+from benchmarks.suites.sceptic._pairs import pair_tables
 from benchmarks.suites.sceptic._settings import ALERT_COST, ALERTS, SAID
 
 # figure -> title of its column, and by what it is multiplied
@@ -55,6 +56,8 @@ def write_report(path, head, facts, done):
         + ". What it says is in [docs/sceptic.md](../../docs/sceptic.md).\n",
         _how_to_read(n_seeds),
         SAID + "\n",
+        "## Pairs of rows\n",
+        pair_tables(facts, done),
     ]
     for set_ in facts:
         parts += [f"## {TITLES[set_]}\n", _about(facts[set_]), _scores(set_, facts[set_], done)]
