@@ -61,7 +61,7 @@ def seconds_of(data, net, epochs, **params):
 
 
 def added_by(data, net, epochs, posteriors, without):
-    """CPU seconds that one relabelling adds: a fit that relabels before all rounds but the first, less one without."""
+    """CPU seconds that one relabelling adds: of fits that relabel before all rounds but the first."""
     relabelling = {"relabeler": FedReLaRelabeler(0.05), "relabel_posteriors": posteriors}
     seconds = seconds_of(data, net, epochs, relabel_at=1, relabel_every=1, **relabelling)
     return (seconds - without) / (N_ROUNDS - 1)
@@ -119,7 +119,8 @@ def _write(times, labels):
         "# What the relabelling step costs\n\n"
         f"Made by `python -m benchmarks.run cost`: {facts}.\n\n"
         f"CPU seconds of one process, one thread; the least of {REPEATS} fits of {N_ROUNDS} rounds that relabel "
-        "before every round but the first, against fits that never do. A difference near zero may come out negative.\n\n"
+        "before every round but the first, against fits that never do. A difference near zero may come out "
+        "negative.\n\n"
         f"{table(time_columns, times)}\n"
         f"New labels after the same {LABELS_AT} rounds of two local epochs, tau 5 %:\n\n"
         f"{table(label_columns, labels)}"
