@@ -9,7 +9,7 @@ from benchmarks.suites.paper._controls import CONTROLS, pairs
 from benchmarks.suites.paper._data import Images, _minority
 from benchmarks.suites.paper._figures import draw_tau_curves
 from benchmarks.suites.paper._nets import NETS
-from benchmarks.suites.paper._report import gains, group_recalls, paper_rows, write_report
+from benchmarks.suites.paper._report import _paper, _title, gains, group_recalls, paper_rows, write_report
 from benchmarks.suites.paper._settings import PRESETS, Cell, cells, read_table, tables
 from fedrela_sk import FedReLaRelabeler
 from fedrela_sk.algorithms import ALGORITHMS
@@ -178,6 +178,33 @@ def test_groups_go_by_true_counts():
 def test_printed_numbers_are_found():
     assert any(row["value"] == "81.42" for row in paper_rows("table_14"))
     assert paper_rows("table_99") == []
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "arm", "printed"),
+    [
+        ("table_14", "climb, alpha 0.3", "baseline", "81.42?"),
+        ("table_02", "fedetf, alpha 0.3, amount 50", "baseline", "65.15?"),
+        ("table_02", "fedetf, alpha 0.3, amount 50", "+ FedReLa", ""),
+        ("table_06", "fedloge, alpha 0.3, amount 20", "baseline", "82.60?"),
+        ("table_06", "fedloge, alpha 0.3, amount 20", "+ FedReLa", "81.90?"),
+        ("table_01", "climb, alpha 0.3, name fashion_mnist, minority 0.3, amount 20", "baseline", "82.02?"),
+        ("table_01", "climb, alpha 0.3, name fashion_mnist, minority 0.1, amount 20", "baseline", ""),
+        ("table_03", "fedloge, alpha 0.1", "baseline", ""),
+    ],
+)
+def test_printed_numbers_stand_beside_their_own_cell_alone(table, key, arm, printed):
+    cell = next(cell for cell in cells(table, "full") if cell.key == key)
+    arm = next(own for own in cell.arms if own["name"] == arm)
+    found, difference = _paper(cell, arm, {"overall": np.array([0.8])}, [table])
+    assert found == printed
+    assert bool(difference) == bool(printed)
+
+
+def test_up_with_one_seed_and_down_with_another_is_not_converged():
+    cell = cells("table_14", "cpu")[0]
+    assert "**not converged** (2.0)" in _title(cell, {"moved": np.array([0.02, -0.02, 0.02])}, 3)
+    assert "converged" not in _title(cell, {"moved": np.array([0.004, -0.004, 0.0])}, 3)
 
 
 def test_the_tau_curve_is_drawn(tmp_path):

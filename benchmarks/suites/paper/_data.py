@@ -36,7 +36,8 @@ def data_folder():
     folder = os.environ.get("FEDRELA_SK_DATA")
     if folder is None:
         raise FileNotFoundError(
-            "CIFAR-10 is read from a folder: set FEDRELA_SK_DATA to the one that has cifar10/."
+            "CIFAR and ImageNet-LT are read from a folder: set FEDRELA_SK_DATA to the one that has cifar10/, "
+            "cifar100/ or imagenet_lt/."
         )
     return Path(folder)
 

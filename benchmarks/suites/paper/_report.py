@@ -13,6 +13,7 @@ from fedrela_sk.metrics import majority_minority_split, shot_split
 NUMBERS = Path(__file__).parents[2] / "paper"
 SHOTS = ("head", "medium", "tail")
 GROUPS = {"step": ("majority", "minority"), "tail": SHOTS, "none": SHOTS}
+SETS = {"fashion_mnist": ("Fashion-MNIST", 10), "cifar10": ("CIFAR-10", 10), "cifar100": ("CIFAR-100", 100)}
 LAST_ROUNDS = 10
 STILL_MOVING = 0.5  # points over the last rounds
 
@@ -21,9 +22,9 @@ paired by seed: both arms share all rounds up to the relabel round. The gap is t
 less that of the smallest. *Adjusted* is the overall accuracy of the same model when its posteriors are divided by
 the class shares of all training rows before the largest is taken: no training, but the global counts. *Best round*
 is the largest accuracy of any round on the test set, the released code's rule, for comparison with printed numbers
-only. **Not converged**: the baseline still moved by more than {STILL_MOVING} points over its last {LAST_ROUNDS}
-rounds. *Paper* is the printed overall accuracy where we could read it (`benchmarks/paper`; "?": doubtful),
-*difference* is ours less the paper's."""
+only. **Not converged**: the baseline still moved, up or down, by more than {STILL_MOVING} points over its last
+{LAST_ROUNDS} rounds (the mean over seeds is printed). *Paper* is the printed overall accuracy where we could read it
+(`benchmarks/paper`; "?": doubtful), *difference* is ours less the paper's."""
 
 
 def write_report(path, name, preset, done):
@@ -104,8 +105,8 @@ def _rows(cell, done, cut, numbers):
 
 
 def _title(cell, base, n_seeds):
-    moved = 100 * float(np.mean(base["moved"]))
-    mark = f", **not converged** ({moved:+.1f})" if abs(moved) > STILL_MOVING else ""
+    moved = 100 * float(np.mean(np.abs(base["moved"])))  # up with one seed and down with another is no rest
+    mark = f", **not converged** ({moved:.1f})" if moved > STILL_MOVING else ""
     return f"{cell.key}{mark}" + (f", {n_seeds} seed{'s' if n_seeds > 1 else ''}" if n_seeds != 3 else "")
 
 
@@ -174,7 +175,7 @@ def _spread(values, sign=""):
 
 def _paper(cell, arm, figures, numbers):
     """The printed overall accuracy and our distance, empty where we could not read it."""
-    wanted = {"baseline": "baseline", "+ FedReLa": "+ FedReLa"}.get(arm["name"])
+    wanted = {"baseline": "baseline", "+ FedReLa": "FedReLa"}.get(arm["name"])
     for row in (row for name in numbers for row in paper_rows(name)):
         same = (
             row["method"].lower() == cell.values["method"]
@@ -189,10 +190,16 @@ def _paper(cell, arm, figures, numbers):
 
 
 def _same_cut(cell, row):
-    data = cell.settings["data"]
-    sets = {"fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10-LT", "cifar100": "CIFAR-100-LT"}
-    amount = ("IR" if data["cut"] == "step" else "IF") + f" {data['amount']}"
-    return row["dataset"] == sets.get(data["name"]) and amount in row["setting"]
+    """Whether a printed row is of the data set and the cut of a cell."""
+    data, place = cell.settings["data"], f"{row['setting']},"
+    name, n_classes = SETS.get(data["name"], ("", 1))
+    if data["cut"] == "tail":
+        return row["dataset"] == f"{name}-LT" and f"IF {data['amount']}," in place
+    if data["cut"] != "step":
+        return False
+    minority = data["minority"]
+    share = minority if isinstance(minority, float) else len(minority) / n_classes
+    return row["dataset"] == name and f"step {share:.0%}, IR {data['amount']}," in place.replace(" %", "%")
 
 
 @cache
