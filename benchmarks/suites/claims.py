@@ -47,14 +47,16 @@ def finished():
 
 
 def traffic():
-    """Bytes of arms that relabel, against their baseline's."""
+    """Bytes of arms that relabelled, against their baseline's."""
     same = other = 0
     for _, lines, _ in finished():
         for line in lines:
-            bytes_of = {arm["arm"]: arm["bytes"] for arm in line["arms"] if "bytes" in arm}
-            base = bytes_of.pop("baseline", None)  # a baseline may have diverged, and its arms with it
-            same += sum(value == base for value in bytes_of.values())
-            other += sum(value != base for value in bytes_of.values())
+            runs = {arm["arm"]: arm for arm in line["arms"] if "bytes" in arm}
+            if "baseline" not in runs:  # it diverged
+                continue
+            base = runs["baseline"]["bytes"]
+            equal = [run["bytes"] == base for run in runs.values() if run["relabeled"]]
+            same, other = same + sum(equal), other + len(equal) - sum(equal)
     return f"Runs with relabelling whose traffic is their baseline's to the byte: {same}; others: {other}.\n"
 
 
@@ -69,7 +71,12 @@ def empty_cells(n_clients=40, seeds=range(10)):
                 _empty_share(y, tail, DirichletSplit(n_clients, alpha, random_state=seed)) for seed in seeds
             ]
             rows.append(
-                [str(factor), str(alpha), f"{100 * np.mean(shares):.1f} %", f"{100 * np.std(shares):.1f}"]
+                [
+                    str(factor),
+                    str(alpha),
+                    f"{100 * np.mean(shares):.1f} %",
+                    f"{100 * np.std(shares, ddof=1):.1f}",
+                ]
             )
     return table(["IF", "alpha", "empty (client, tail class) pairs", "± over 10 seeds"], rows)
 
@@ -117,10 +124,15 @@ def recommended():
             rows.append(
                 [
                     *[cell.table, cell.key, _points(overall), _points(rare)],
-                    *[f"{100 * before:.1f} → {100 * gap:.1f}", f"{100 * (before - gap) / before:+.0f} %"],
+                    *[f"{100 * before:.1f} → {100 * gap:.1f}", _fall(before, gap)],
                 ]
             )
     return table(["table", "cell", "overall", "smallest classes", "gap", "gap falls by"], rows)
+
+
+def _fall(before, after):
+    """By how much of itself a gap becomes smaller, whichever group is ahead."""
+    return f"{100 * (1 - abs(after) / abs(before)):+.0f} %"
 
 
 def _points(values):

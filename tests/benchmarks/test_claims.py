@@ -36,6 +36,7 @@ def finished(tmp_path, monkeypatch):
         made_up("baseline", before),
         made_up("tau 1 %", before, 100, 7),
         made_up("tau 5 %", after, 108, 35),
+        made_up("one that relabels nothing", before, 108),
     ]
     lines = [json.dumps({"cell": key, "seed": seed, "arms": arms}) for seed in (0, 1)]
     (tmp_path / "ablations.cpu.jsonl").write_text("\n".join(lines), encoding="utf-8")
@@ -56,6 +57,11 @@ def test_gains_and_the_gap_between_groups(finished):
     row = claims.recommended().splitlines()[-1]
     assert "ablations | fedavg, alpha 0.3 | +0.0 (+0.0, +0.0) | +10.0 (+10.0, +10.0)" in row
     assert row.endswith("| 40.0 → 20.0 | +50 % |")
+
+
+def test_a_gap_that_turns_round_counts_by_its_size():
+    assert claims._fall(0.4, -0.1) == "+75 %"
+    assert claims._fall(-0.2, 0.3) == "-50 %"
 
 
 def test_empty_pairs_of_client_and_tail_class():
