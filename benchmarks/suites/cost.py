@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import numpy as np
+import torch
 
 from benchmarks.suites._machine import machine
 from benchmarks.suites._markdown import table
@@ -90,6 +91,7 @@ def labels_of(data, net, posteriors, memory):
 
 def main(arguments=None):
     argparse.ArgumentParser(prog="python -m benchmarks.run cost", description=__doc__).parse_args(arguments)
+    torch.set_num_threads(1)
     times, labels = [], []
     for title, (cut, net, all_epochs) in JOBS.items():
         data = images(*cut)

@@ -1,8 +1,8 @@
 """Figure 2: which images were relabelled, from what to what: ``python -m benchmarks.run gallery``.
 
 Long-tailed Fashion-MNIST over 40 clients at alpha 0.3, FedAvg, relabelled after 48 of 60 rounds (the first seed of
-``paper --table ablations``). For each of the most frequent changes the images with the largest and, below them, the
-smallest rho. Written to ``benchmarks/results/gallery.png``.
+``paper --table ablations``). For each of the most frequent changes the images with the largest and, to their right,
+the smallest rho. Written to ``benchmarks/results/gallery.png``.
 """
 
 import argparse
