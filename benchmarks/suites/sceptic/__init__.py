@@ -40,9 +40,6 @@ def _options(arguments):
     parser.add_argument("--competitor", choices=COMPETITORS, help="this row alone")
     parser.add_argument("--seeds", type=int, default=5, help="seeds 0 to N - 1 (default 5)")
     parser.add_argument(
-        "--workers", type=int, default=1, choices=[1], help="one process; torch has one thread"
-    )
-    parser.add_argument(
         "--results", type=Path, default=RESULTS, help="folder of sceptic.jsonl and sceptic.md"
     )
     return parser.parse_args(arguments)

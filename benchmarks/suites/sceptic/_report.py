@@ -124,7 +124,7 @@ def _row(set_, name, columns, facts, done, width):
         cells.append(_mean(values, scale))
         if key in PAIRED:
             cells.append(_versus(values, figures(set_, REFERENCE, done, key), scale, facts["overlap"]))
-    return [*cells, _relabeled(set_, name, done)] if len(cells) < width else cells
+    return [*cells, _relabeled(set_, name, done)]
 
 
 def _versus(values, reference, scale, overlap):
