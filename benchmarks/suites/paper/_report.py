@@ -139,7 +139,8 @@ def group_recalls(run, cut):
     split = majority_minority_split if cut == "step" else shot_split
     names = split(run["counts"])
     recall = np.array(run["recall"])
-    return {group: float(recall[names == group].mean()) for group in GROUPS[cut]}
+    members = {group: recall[names == group] for group in GROUPS[cut]}
+    return {group: float(own.mean()) if len(own) else float("nan") for group, own in members.items()}
 
 
 def gains(figures, base, name):
