@@ -31,8 +31,8 @@ def write_report(path, rows, done, facts):
     parts = [
         "# Every method, plain and with FedReLa\n",
         "Made by `python -m benchmarks.run algorithms`: "
-        + ", ".join(f"{name} {value}" for name, value in facts.items())
-        + ".\n",
+        + ", ".join(f"{name} {value}" for name, value in facts.items() if name != "processor")
+        + f". Processors: {_processors(done)}.\n",
         f"Mean over {len(seeds)} seeds of the last round, per cent; ± is the standard deviation of balanced "
         "accuracy. The same net (MLP 64-32; LDAM's has one hidden layer of 64 and a head of cosines), rate, batch "
         "and epochs for every row, default strengths, nothing tuned: rows that need tuning look worse than they "
@@ -46,6 +46,17 @@ def write_report(path, rows, done, facts):
         parts.append(_table(job, rows, done))
         parts.append(_summary(job, rows, done))
     path.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _processors(done):
+    """Which processor ran how many runs; figures of float32 differ a little between them."""
+    names = [line["processor"] for line in done.values()]
+    found = {name: {key[1] for key, line in done.items() if line["processor"] == name} for name in names}
+    most = max(found, key=lambda name: len(found[name]))
+    others = [
+        f"{name} for {', '.join(f'`{row}`' for row in sorted(found[name]))}" for name in found if name != most
+    ]
+    return "; ".join([most, *others])
 
 
 def _figures(job, row, done, arm):

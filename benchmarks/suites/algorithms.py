@@ -255,7 +255,14 @@ def main(arguments=None):
     began = time.perf_counter()
     for i, (name, row, seed) in enumerate(todo):
         result = run(row, JOBS[name](seed), seed)
-        done[name, row.name, seed] = {"job": name, "row": row.name, "seed": seed, "runs": result}
+        line = {
+            "job": name,
+            "row": row.name,
+            "seed": seed,
+            "runs": result,
+            "processor": machine()["processor"],
+        }
+        done[name, row.name, seed] = line
         _write(path, done)
         left = (time.perf_counter() - began) / (i + 1) * (len(todo) - i - 1)
         print(
