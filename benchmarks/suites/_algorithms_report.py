@@ -49,7 +49,7 @@ def write_report(path, rows, done, facts):
 
 
 def _processors(done):
-    """Which processor ran how many runs; figures of float32 differ a little between them."""
+    """Which processor ran most rows, and which rows others; float32 figures differ a little between them."""
     names = [line["processor"] for line in done.values()]
     found = {name: {key[1] for key, line in done.items() if line["processor"] == name} for name in names}
     most = max(found, key=lambda name: len(found[name]))
