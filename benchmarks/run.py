@@ -9,8 +9,9 @@ SUITES = ("speed", "drift", "auto_table", "algorithms", "sceptic", "paper", "cos
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
     parser.add_argument("suite", choices=SUITES)
-    known, rest = parser.parse_known_args(arguments)
-    importlib.import_module(f"benchmarks.suites.{known.suite}").main(rest)
+    parser.add_argument("options", nargs=argparse.REMAINDER, help="of the suite: <suite> --help")
+    known = parser.parse_args(arguments)
+    importlib.import_module(f"benchmarks.suites.{known.suite}").main(known.options)
 
 
 if __name__ == "__main__":

@@ -147,7 +147,8 @@ def check_forward(net, X, n_classes):
     except Exception as error:
         raise NetError(
             f"The module fails on rows of shape {tuple(X.shape[1:])}: {type(error).__name__}: {error}. Make its "
-            "input fit them, for example with module__n_features or skorch.callbacks.InputShapeSetter."
+            "input fit them, for example with module__n_features (of images module__image_shape, module__n_channels) "
+            "or skorch.callbacks.InputShapeSetter."
         ) from error
     check_output(output, net.criterion_, n_classes)
 

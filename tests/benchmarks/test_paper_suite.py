@@ -1,5 +1,7 @@
 """The suite of the paper's tables: its settings files, its controls, a run and its page on a handful of images."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -160,8 +162,12 @@ def test_a_baseline_that_diverged_has_a_row_of_its_own(results):
 def test_a_finished_run_is_not_repeated(results, capsys):
     line = '{"cell": "fedavg, alpha 0.3, cut tail, amount 100", "seed": 0, "arms": []}\n'
     (results / "fair_ablation.cpu.jsonl").write_text(line, encoding="utf-8")
-    options = type("Options", (), {"table": ["fair_ablation"], "preset": "cpu", "method": None})
+    options = SimpleNamespace(table=["fair_ablation"], preset="cpu", method=None, cell=None, seeds=None)
     assert [seed for seed, _ in paper._todo(options)] == [1, 2]
+    options.seeds = [0, 7]
+    assert [seed for seed, _ in paper._todo(options)] == [7]
+    options.cell = "alpha 0.1"
+    assert paper._todo(options) == []
 
 
 def test_gains_are_paired_by_seed():

@@ -19,6 +19,7 @@ from benchmarks.suites.paper._figures import TAU_ARM, draw_tau_curves
 from benchmarks.suites.paper._report import write_report
 from benchmarks.suites.paper._run import run
 from benchmarks.suites.paper._settings import PRESETS, cells, read_table, tables
+from fedrela_sk.algorithms import ALGORITHMS
 
 RESULTS = Path(__file__).parents[2] / "results" / "paper"
 
@@ -27,7 +28,11 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run paper", description=__doc__)
     parser.add_argument("--table", nargs="+", required=True, choices=tables())
     parser.add_argument("--preset", default="cpu", choices=PRESETS)
-    parser.add_argument("--method", nargs="+", help="only these methods")
+    parser.add_argument("--method", nargs="+", choices=ALGORITHMS, help="only these methods")
+    parser.add_argument("--cell", help="only cells whose key, as the page shows it, contains this")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", help="these seeds (default: those of the settings file)"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side")
     parser.add_argument(
         "--report", action="store_true", help="write the pages from what is there, run nothing"
@@ -44,6 +49,7 @@ def _write_pages(table, preset):
     """The page of a table; with several taus also their curve, Figure 3."""
     done, page = read(table, preset), RESULTS / f"{table}.{preset}.md"
     write_report(page, table, preset, done)
+    print(f"The page is {page.parent.name}/{page.name}")
     shown = [cell for cell in cells(table, preset) if any(key == cell.key for key, _ in done)]
     if any(TAU_ARM.fullmatch(arm["name"]) for cell in shown for arm in cell.arms):
         cut = read_table(table, preset)["data"]["cut"]
@@ -73,7 +79,9 @@ def _todo(options):
         for cell in cells(table, options.preset):
             if options.method and cell.values["method"] not in options.method:
                 continue
-            seeds = read_table(table, options.preset)["seeds"]
+            if options.cell and options.cell not in cell.key:
+                continue
+            seeds = options.seeds or read_table(table, options.preset)["seeds"]
             found += [(seed, place, cell) for seed in seeds if (cell.key, seed) not in done]
     return [(seed, cell) for seed, _, cell in sorted(found, key=lambda item: item[:2])]
 

@@ -23,6 +23,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 def main(arguments=None):
     options = _options(arguments)
     torch.set_num_threads(1)
+    options.results.mkdir(parents=True, exist_ok=True)
     path = options.results / "sceptic.jsonl"
     head, done = read(path)
     rewrite(path, head or machine() | {"imbalanced-learn": version("imbalanced-learn")}, done)
@@ -30,7 +31,12 @@ def main(arguments=None):
     names = [options.competitor] if options.competitor else list(COMPETITORS)
     _run(path, left(sets, names, options.seeds, done))
     head, done = read(path)
-    facts = {set_: facts_of(SETS[set_](0)) for set_ in SETS if any(key[0] == set_ for key in done)}
+    shown = [set_ for set_ in SETS if any(key[0] == set_ for key in done)]
+    try:
+        facts = {set_: facts_of(SETS[set_](0)) for set_ in shown}
+    except FileNotFoundError:
+        print("No page is written: it describes sets of the data folder, and FEDRELA_SK_DATA is not set.")
+        return
     write_report(options.results / "sceptic.md", head, facts, done)
 
 
