@@ -1,11 +1,19 @@
 """What CIFAR-10 and CIFAR-100 share: their files, records of bytes and pickled dictionaries."""
 
 import pickle
+from os import PathLike
 
 import numpy as np
 
+from fedrela_sk._sklearn import StrOptions
 from fedrela_sk.exceptions import DatasetError
 
+# of both readers
+PARAMETERS = {
+    "folder": [str, PathLike],
+    "split": [StrOptions({"train", "test"})],
+    "return_X_y": ["boolean"],
+}
 IMAGE = (3, 32, 32)
 N_VALUES = 3_072
 UNPACK = "Unpack the archive again."

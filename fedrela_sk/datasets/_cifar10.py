@@ -17,15 +17,14 @@ licence is stated; cite A. Krizhevsky, "Learning Multiple Layers of Features fro
 
 import io
 from itertools import pairwise
-from os import PathLike
 from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
 
 from fedrela_sk._optional import import_extra
-from fedrela_sk._sklearn import StrOptions, validate_params
-from fedrela_sk.datasets._cifar import IMAGE, binary_reader, find_files, python_reader
+from fedrela_sk._sklearn import validate_params
+from fedrela_sk.datasets._cifar import IMAGE, PARAMETERS, binary_reader, find_files, python_reader
 from fedrela_sk.datasets._images import image_bunch
 from fedrela_sk.exceptions import DatasetError
 
@@ -43,14 +42,7 @@ CLASS_NAMES = [
 ]
 
 
-@validate_params(
-    {
-        "folder": [str, PathLike],
-        "split": [StrOptions({"train", "test"})],
-        "return_X_y": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
-)
+@validate_params(PARAMETERS, prefer_skip_nested_validation=True)
 def load_cifar10(folder, split="train", *, return_X_y=False):
     """Load CIFAR-10 from a folder: 50,000 training or 10,000 test pictures in 10 classes.
 

@@ -14,11 +14,10 @@ licence is stated; cite A. Krizhevsky, "Learning Multiple Layers of Features fro
 superclasses are left out, and so are the files that name the classes: the names are known.
 """
 
-from os import PathLike
 from pathlib import Path
 
-from fedrela_sk._sklearn import StrOptions, validate_params
-from fedrela_sk.datasets._cifar import IMAGE, binary_reader, find_files, python_reader
+from fedrela_sk._sklearn import validate_params
+from fedrela_sk.datasets._cifar import IMAGE, PARAMETERS, binary_reader, find_files, python_reader
 from fedrela_sk.datasets._images import image_bunch
 
 _NAMES = """
@@ -42,14 +41,7 @@ _LAYOUTS = [
 ]
 
 
-@validate_params(
-    {
-        "folder": [str, PathLike],
-        "split": [StrOptions({"train", "test"})],
-        "return_X_y": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
-)
+@validate_params(PARAMETERS, prefer_skip_nested_validation=True)
 def load_cifar100(folder, split="train", *, return_X_y=False):
     """Load CIFAR-100 from a folder: 50,000 training or 10,000 test pictures in 100 classes.
 

@@ -3,17 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.base import BaseEstimator
-from sklearn.model_selection import GridSearchCV
-from torch import nn
 
 from fedrela_sk import FedReLaRelabeler
-from fedrela_sk.algorithms import ALGORITHMS, Algorithm, FedDyn
-from fedrela_sk.exceptions import NotFiniteError
-from fedrela_sk.federation._checking import check_recording
-from fedrela_sk.local_data import Mixup
 from fedrela_sk.participation import Mediators
 from fedrela_sk.training import Stacked
+from tests.federation.flips import Flip
 from tests.federation.helpers import (
     Logits,
     WithBatchNorm,
@@ -22,58 +16,14 @@ from tests.federation.helpers import (
     make_conductor,
     make_fed,
     make_net,
-    make_rows,
     make_spec,
 )
-
-X, Y = make_rows(60)
-GROUPS = np.array(["a", "b", "c", "d"])[np.arange(60) % 4]
-TRAINING = {"passes": "training"}
-
-
-class Spy(BaseEstimator):
-    """The next class for every row, and a log of the posteriors that it was given."""
-
-    log = []
-
-    def __init__(self, keep=None, classes=None):
-        self.keep = keep
-        self.classes = classes
-
-    def fit(self, Q, y):
-        Spy.log.append(Q)
-        return self
-
-    def relabel(self, Q, y, uniforms=None):
-        new = self.classes[(np.searchsorted(self.classes, y) + 1) % len(self.classes)]
-        return new if self.keep is None else (new, self.keep(y))
+from tests.federation.recording import GROUPS, TRAINING, X, Y, batches, fit, posteriors_seen, rounds_of
 
 
 @pytest.fixture(autouse=True)
 def _empty_log():
-    Spy.log.clear()
-
-
-def fit(net=None, sample_weight=None, X=X, y=Y, **params):
-    """Four clients, six rounds, new labels before the fourth; full batches unless `net` says otherwise."""
-    defaults = {
-        "clients": None,
-        "n_rounds": 6,
-        "relabeler": Spy(),
-        "relabel_at": 3,
-        "relabel_posteriors": TRAINING,
-    }
-    groups = GROUPS if len(y) == len(GROUPS) else GROUPS[: len(y)]
-    return make_fed(net, **(defaults | params)).fit(X, y, groups=groups, sample_weight=sample_weight)
-
-
-def batches(module=Logits, **params):
-    return make_net(module, **({"batch_size": 4, "iterator_train__shuffle": True} | params))
-
-
-def rounds_of(fed):
-    """Round to the clients that relabelled in it."""
-    return {record.round: record.relabeled_clients for record in fed.history_ if record.relabeled_clients}
+    Flip.log.clear()
 
 
 # --- which posteriors -----------------------------------------------------------------------------------
@@ -84,7 +34,7 @@ def rounds_of(fed):
 def test_a_full_batch_gives_those_of_the_model_that_was_received(engine, relabel_at):
     """One local epoch of one batch: the model received in round r - 1 is the one after r - 1 rounds."""
     fit(engine=engine, relabel_at=relabel_at)
-    got = list(Spy.log)
+    got = posteriors_seen()
     frozen = {"lr_schedule": lambda t: 0.0, "n_rounds": 1}  # the initial model
     received = fit(relabeler=None, **(frozen if relabel_at == 1 else {"n_rounds": relabel_at - 1}))
     for Q, key in zip(got, "abcd", strict=True):
@@ -115,7 +65,7 @@ def test_each_batch_meets_the_model_before_its_own_step():
         make_net(batch_size=20, max_epochs=2),
         clients=1,
         n_rounds=2,
-        relabeler=Spy(),
+        relabeler=Flip(),
         relabel_at=1,
         relabel_posteriors=TRAINING,
     )
@@ -129,15 +79,15 @@ def test_each_batch_meets_the_model_before_its_own_step():
         error = (P - np.eye(3)[Y[batch]]) / 20
         W, b = W - 0.1 * error.T @ X[batch], b - 0.1 * error.sum(0)
     fed.fit(X, Y)
-    np.testing.assert_allclose(Spy.log[0], expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(posteriors_seen()[0], expected, rtol=0, atol=1e-12)
 
 
 def test_dropout_drops_while_posteriors_are_recorded():
     fit(make_net(WithDropout, lr=1e-12))
-    (recorded, *_) = Spy.log
-    Spy.log.clear()
+    (recorded, *_) = posteriors_seen()
+    Flip.log.clear()
     fit(make_net(WithDropout, lr=1e-12), relabel_posteriors={"passes": 1})
-    assert np.abs(recorded - Spy.log[0]).max() > 1e-2
+    assert np.abs(recorded - posteriors_seen()[0]).max() > 1e-2
 
 
 @pytest.mark.parametrize("batch_norm", [False, True])
@@ -181,19 +131,19 @@ def test_rows_that_a_sampler_left_out_have_posteriors_too(engine):
     """A rate of 0 in the round before: visited or not, every row meets the model that one pass would use."""
     common = {"local_data": Halves(), "engine": engine, "lr_schedule": lambda t: 0.0 if t == 2 else 1.0}
     fit(batches(), **common)
-    recorded = list(Spy.log)
-    Spy.log.clear()
+    recorded = posteriors_seen()
+    Flip.log.clear()
     fit(batches(), **(common | {"relabel_posteriors": None}))
     assert [len(Q) for Q in recorded] == [15] * 4
-    for Q, one_pass in zip(recorded, Spy.log, strict=True):
+    for Q, one_pass in zip(recorded, posteriors_seen(), strict=True):
         np.testing.assert_allclose(Q, one_pass, rtol=0, atol=1e-12)
 
 
 def test_rows_that_a_relabeler_dropped_have_posteriors_at_the_refresh():
-    fed = fit(batches(), relabeler=Spy(keep=lambda y: y > 0), relabel_every=2)
+    fed = fit(batches(), relabeler=Flip(keep=lambda y: y > 0), relabel_every=2)
     assert fed.history_[4].n_rows == np.count_nonzero(Y)
-    assert [len(Q) for Q in Spy.log] == [15] * 8
-    for Q in Spy.log:
+    assert [len(Q) for Q in posteriors_seen()] == [15] * 8
+    for Q in posteriors_seen():
         np.testing.assert_allclose(Q.sum(1), 1, atol=1e-12)
 
 
@@ -202,7 +152,7 @@ def test_rows_that_a_relabeler_dropped_have_posteriors_at_the_refresh():
 
 def test_each_refresh_uses_the_round_before_it():
     fit(n_rounds=8, relabel_every=2)
-    got = list(Spy.log)
+    got = posteriors_seen()
     assert len(got) == 12  # rounds 3, 5, 7
     for k, round in enumerate((3, 5, 7)):
         settings = {"n_rounds": round - 1} | ({"relabel_every": 2} if round > 3 else {"relabeler": None})
@@ -238,7 +188,7 @@ def test_a_late_client_uses_what_it_recorded_when_it_last_took_part():
     """Full batches: the posterior of the model that it then received."""
     fed = some_of_the_clients()
     order = [(round, key) for round, keys in rounds_of(fed).items() for key in keys]
-    got = list(Spy.log)
+    got = posteriors_seen()
     for (round, key), Q in zip(order, got, strict=True):
         last = max(r.round for r in fed.history_ if r.round < round and key in r.participants)
         received = some_of_the_clients(n_rounds=last)
@@ -260,7 +210,7 @@ def test_never_needs_both_rounds():
 
 def test_a_client_that_is_left_without_rows_keeps_its_labels():
     rare = np.where(GROUPS == "b", 2, np.where(Y == 2, 1, Y))
-    fed = fit(y=rare, relabeler=Spy(keep=lambda y: y != 2), relabel_every=1)
+    fed = fit(y=rare, relabeler=Flip(keep=lambda y: y != 2), relabel_every=1)
     assert rounds_of(fed)[3] == ("a", "b", "c", "d")
     assert rounds_of(fed)[4] == rounds_of(fed)[5] == ("a", "c", "d")
 
@@ -317,152 +267,3 @@ def test_what_a_client_records_does_not_depend_on_the_others():
         conductor.run_round(state, 0)
         answers.append(state.recorded[2]["posteriors"])
     assert torch.equal(*answers)
-
-
-# --- memory ---------------------------------------------------------------------------------------------
-
-
-def facts(fed):
-    records = [{k: v for k, v in record.as_dict().items() if k != "seconds"} for record in fed.history_]
-    return str(records), fed.y_relabeled_.tolist(), fed.predict_proba(X).tobytes()
-
-
-@pytest.mark.parametrize(
-    "params",
-    [{}, {"engine": "stacked"}, {"participation": 0.5, "n_rounds": 9}, {"algorithm": "local_only"}],
-    ids=["loop", "stacked", "late", "local_only"],
-)
-def test_memory_holds_what_was_recorded(tmp_path, params):
-    common = {"relabeler": FedReLaRelabeler(0.2)} | params
-    plain, first, second = (fit(batches(), memory=memory, **common) for memory in (None, tmp_path, tmp_path))
-    assert plain.relabeled_mask_.any()
-    assert facts(plain) == facts(first) == facts(second)
-    assert len(list(tmp_path.glob("*.json"))) == 1
-
-
-def test_memory_keeps_the_kinds_of_posteriors_apart(tmp_path):
-    kinds = [TRAINING, None, {"passes": 5, "mode": "train"}]
-    plain = [fit(batches(), relabeler=FedReLaRelabeler(0.2), relabel_posteriors=kind) for kind in kinds]
-    for order in (kinds, kinds[::-1], kinds):
-        folder = tmp_path / str(order is kinds)
-        for kind in order:
-            fed = fit(batches(), relabeler=FedReLaRelabeler(0.2), relabel_posteriors=kind, memory=str(folder))
-            assert facts(fed) == facts(plain[kinds.index(kind)])
-        assert len(list(folder.glob("*.json"))) == 2  # with what was recorded, and without
-
-
-def test_a_search_over_tau_is_the_same_with_memory(tmp_path):
-    scores = [
-        GridSearchCV(
-            make_fed(
-                batches(),
-                relabeler=FedReLaRelabeler(),
-                relabel_at=2,
-                relabel_posteriors=TRAINING,
-                memory=memory,
-            ),
-            {"relabeler__tau": [0.0, 0.1, 0.4]},
-            cv=2,
-            scoring="neg_log_loss",
-        )
-        .fit(X, Y)
-        .cv_results_["mean_test_score"]
-        for memory in (None, str(tmp_path))
-    ]
-    np.testing.assert_array_equal(*scores)
-    assert len(set(scores[0])) == 3
-    assert len(list(tmp_path.glob("*.json"))) == 3
-
-
-# --- what is refused ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("key", "value"), [("augment", True), ("mode", "train")])
-def test_settings_of_passes_have_no_meaning(key, value):
-    with pytest.raises(
-        ValueError, match=rf"relabel_posteriors\['{key}'\]={value!r} has no meaning with passes='training'"
-    ):
-        fit(relabel_posteriors=TRAINING | {key: value})
-    fit(relabel_posteriors=TRAINING | {"augment": False, "mode": "eval"})
-
-
-def test_methods_whose_logits_are_not_those_that_predict_are_refused():
-    with pytest.raises(
-        ValueError, match=r"MOON runs the net inside its own loss. Set 'passes' to 1, a forward"
-    ):
-        fit(algorithm="moon")
-    with pytest.raises(ValueError, match=r"FedDyn predicts or re-labels with other tensors than .* Set"):
-        fit(algorithm=FedDyn(predicts="participants"))
-    with pytest.raises(
-        ValueError, match=r"but local_data=Mixup\(\) trains on mixtures of rows. Set 'passes'"
-    ):
-        fit(local_data=Mixup())
-    fit(algorithm="moon", relabeler=None)  # nothing is recorded
-
-
-REFUSED = {
-    "balancefl", "fedetf", "fedgrab", "fedir", "fedlf", "fedloge", "fedmix", "fedrod", "fedyoyo", "moon",
-    "creff", "fednpc",
-}  # fmt: skip
-
-
-def test_every_method_records_or_is_refused():
-    full = TRAINING | {"late": "next"}
-    for name, kind in ALGORITHMS.items():
-        if name in REFUSED:
-            with pytest.raises(ValueError, match=f"{kind.__name__} .*Set 'passes' to 1"):
-                check_recording(full, kind(), None)
-        else:
-            check_recording(full, kind(), None)
-    assert set(ALGORITHMS) >= REFUSED
-
-
-class OtherTensors(Algorithm):
-    """Predicts with what clients train, and re-labels with something else."""
-
-    def relabel_params(self, params, server_state, model):
-        return {name: 2 * tensor for name, tensor in params.items()}
-
-
-def test_tensors_that_only_relabel_are_refused_too():
-    with pytest.raises(ValueError, match="OtherTensors predicts or re-labels with other tensors"):
-        fit(algorithm=OtherTensors())
-
-
-class Hidden(nn.Sequential):
-    def __init__(self):
-        super().__init__(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3))
-        self.double()
-
-
-@pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - REFUSED))
-def test_it_composes_with_every_other_method(name):
-    common = {"algorithm": name, "n_rounds": 3, "relabel_at": 2}
-    recorded = fit(make_net(Hidden), relabeler=FedReLaRelabeler(0.3), **common)
-    none = fit(make_net(Hidden), relabeler=None, **common)
-    assert rounds_of(recorded) == {2: ("a", "b", "c", "d")}
-    assert np.isfinite(recorded.relabel_report().posterior).all()
-    np.testing.assert_array_equal(recorded.history_.column("bytes_up"), none.history_.column("bytes_up"))
-    np.testing.assert_array_equal(recorded.history_.column("bytes_down"), none.history_.column("bytes_down"))
-
-
-def test_posteriors_that_are_not_finite_name_the_client():
-    class Overflows(Logits):
-        """The third logit of some rows is infinite."""
-
-        def forward(self, X):
-            first, last = super().forward(X).split([2, 1], dim=1)
-            return torch.cat([first, torch.where(X[:, :1] > 1, torch.inf, last)], dim=1)
-
-    class Silent(Algorithm):
-        """Its losses do not look at the third class, so that training goes well."""
-
-        own_loss = True
-
-        def row_losses(self, logits, y, local):
-            return nn.functional.cross_entropy(logits[:, :2], y.clamp(max=1), reduction="none")
-
-    with pytest.raises(
-        NotFiniteError, match=r"client 'a' before round 3: the posterior of its row \d+ is not"
-    ):
-        fit(make_net(Overflows), algorithm=Silent())

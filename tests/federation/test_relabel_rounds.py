@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from fedrela_sk import FedReLaRelabeler
 from fedrela_sk._random import Purpose, client_code, uniforms
 from fedrela_sk.exceptions import ClientError
+from tests.federation.flips import Flip
 from tests.federation.helpers import (
     Conv,
     WithBatchNorm,
@@ -20,25 +21,6 @@ from tests.federation.helpers import (
 
 X, Y = make_rows(60)
 GROUPS = np.array(["a", "b", "c", "d"])[np.arange(60) % 4]
-
-
-class Flip(BaseEstimator):
-    """The next class for every row, and a log of what it was given."""
-
-    log = []
-
-    def __init__(self, keep=None, classes=None):
-        self.keep = keep
-        self.classes = classes
-
-    def fit(self, Q, y):
-        self.Q_ = Q
-        return self
-
-    def relabel(self, Q, y, uniforms=None):
-        Flip.log.append((Q, y.copy(), uniforms))
-        new = self.classes[(np.searchsorted(self.classes, y) + 1) % len(self.classes)]
-        return new if self.keep is None else (new, self.keep(y))
 
 
 @pytest.fixture(autouse=True)
