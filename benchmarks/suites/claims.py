@@ -104,8 +104,8 @@ def shares_relabelled():
             share = own[sizes > 0] / sizes[sizes > 0]
             tau = float(arm["name"].split()[1])
             over = f"{(100 * share > tau).mean():.0%} of the clients"
-            cells_ = [f"{100 * own.sum() / sizes.sum():.2f} %", f"{100 * share.max():.1f} %", over]
-            rows.append([cell.key, arm["name"], *cells_])
+            shown = [f"{100 * own.sum() / sizes.sum():.2f} %", f"{100 * share.max():.1f} %", over]
+            rows.append([cell.key, arm["name"], *shown])
     return table(["cell", "arm", "of all rows", "most at one client", "clients above tau"], rows)
 
 

@@ -28,7 +28,7 @@ def _resnet34(net, shape, n_classes):
 NETS = {"small_cnn": _small_cnn, "resnet8": _resnet8, "resnet18": _resnet18, "resnet34": _resnet34}
 
 
-class ImageNet(nn.Sequential):
+class SettingsNet(nn.Sequential):
     """A net of `NETS`, behind a random crop and flip of each image where the settings ask for it.
 
     Parameters
@@ -55,7 +55,7 @@ def make_net(net, data):
     data : Images
     """
     return NeuralNetClassifier(
-        ImageNet,
+        SettingsNet,
         module__net=net,
         module__shape=data.X.shape[1:],
         module__n_classes=len(np.unique(data.y)),
