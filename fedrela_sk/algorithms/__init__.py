@@ -1,7 +1,7 @@
 """How a federated method differs from FedAvg: one paper, one file, one row in `ALGORITHMS`."""
 
 from fedrela_sk.algorithms._balancefl import BalanceFL
-from fedrela_sk.algorithms._base import Algorithm, Job, Local, LocalRun, Recipe, RoundFacts
+from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._climb import CLIMB
 from fedrela_sk.algorithms._creff import CReFF
 from fedrela_sk.algorithms._fedavg import FedAvg
@@ -23,6 +23,7 @@ from fedrela_sk.algorithms._fedyoyo import FedYoYo
 from fedrela_sk.algorithms._local_only import LocalOnly
 from fedrela_sk.algorithms._moon import MOON
 from fedrela_sk.algorithms._ratio_loss import RatioLoss
+from fedrela_sk.algorithms._records import Job, Local, LocalRun, Recipe, RoundFacts
 from fedrela_sk.algorithms._scaffold import SCAFFOLD
 
 ALGORITHMS = {

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from fedrela_sk import _tree
 from fedrela_sk._random import Purpose
 from fedrela_sk.algorithms import Recipe, RoundFacts
-from fedrela_sk.algorithms._base import trainable_names
+from fedrela_sk.algorithms._records import trainable_names
 from fedrela_sk.exceptions import ClientError, FedReLaError
 from fedrela_sk.federation._schedule import lr_factor
 from fedrela_sk.training import Model

@@ -10,7 +10,7 @@ from fedrela_sk import _tree
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk._update import ClientUpdate
 from fedrela_sk.algorithms import Local, LocalRun
-from fedrela_sk.algorithms._base import trainable_names
+from fedrela_sk.algorithms._records import trainable_names
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
 from fedrela_sk.training._batches import batch_bounds, client_orders
 from fedrela_sk.training._callbacks import LocalTrainingStopped, Notifier
