@@ -9,6 +9,7 @@ from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.training import Model, client_data
 from fedrela_sk.training._criterion import use_counts
 from fedrela_sk.training._net import write_tensors
+from fedrela_sk.training._replica import private_copy
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,12 @@ def ask_clients(algorithm, net, data, tasks, numbers, broadcast, round, seed, n_
         Whatever went wrong, with client and round; `NotFiniteError` for a report that is not finite.
     """
     reports = {}
-    model = Model(net.module_, net.criterion_, n_classes)
     for task in tasks:
         where = f"The report of client {task.client.key!r} before round {round}"
-        write_tensors(net.module_, task.params)
-        use_counts(net.criterion_, task.counts, progress)
+        own = private_copy(net)
+        write_tensors(own.module_, task.params)
+        use_counts(own.criterion_, task.counts, progress)
+        model = Model(own.module_, own.criterion_, n_classes)
         local = Local(
             anchor=task.params,
             state=task.state or algorithm.init_client(task.params),

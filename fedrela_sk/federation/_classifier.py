@@ -30,6 +30,7 @@ from fedrela_sk.training import (
     threads_for,
     torch_threads,
 )
+from fedrela_sk.training._replica import replica_of
 
 
 class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -325,7 +326,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         net = self.net_ if self._own_models is None else self._own_models.net
         with torch_threads(threads_for(net, len(X))):
             if self._own_models is None:
-                return posteriors(net, to_tensor(X, net), len(self.classes_))
+                return posteriors(replica_of(net), to_tensor(X, net), len(self.classes_))
             positions = self._positions(groups, len(X))
             return self._own_models.predict(to_tensor(X, net), positions, len(self.classes_))
 

@@ -50,6 +50,7 @@ def fitted_attributes(conductor, state, net, params, kept):
 
 def snapshot(conductor, state):
     """Fitted attributes after the round that just ended, on a net and books of their own."""
+    conductor.engine.forget()
     state = replace(state, history=copy.deepcopy(state.history))
     params = conductor.server.predicting(state)
     return fitted_attributes(conductor, state, copy.deepcopy(conductor.net), params, dict(state.kept))

@@ -1,6 +1,5 @@
 """Posteriors from clients' own models: where there is no global one, and where clients have one beside it."""
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 import torch
 
 from fedrela_sk.training import posteriors
-from fedrela_sk.training._net import write_tensors
+from fedrela_sk.training._replica import replica_of
 
 
 def predict_alone(net, params, kept, sizes, X, positions, n_classes):
@@ -17,6 +16,7 @@ def predict_alone(net, params, kept, sizes, X, positions, n_classes):
     Parameters
     ----------
     net : initialised skorch net
+        Left as it is, here and in `predict_personal`: many threads may predict at once.
     params : dict of tensors
         What clients start from.
     kept : dict
@@ -40,8 +40,8 @@ def predict_alone(net, params, kept, sizes, X, positions, n_classes):
         rows = np.flatnonzero(own | unknown)
         if not size or not len(rows):
             continue
-        write_tensors(net.module_, params | kept.get(position, {}))
-        posterior = posteriors(net, X[torch.from_numpy(rows)], n_classes)
+        own_net = replica_of(net, params | kept.get(position, {}))
+        posterior = posteriors(own_net, X[torch.from_numpy(rows)], n_classes)
         factor = np.where(own[rows], 1.0, size / total)
         Q[rows] += factor[:, None] * posterior
     return Q
@@ -66,8 +66,7 @@ def predict_personal(net, algorithm, params, kept, X, positions, n_classes):
     for position in np.unique(positions).tolist():
         rows = np.flatnonzero(positions == position)
         own = params if position < 0 else algorithm.personal_params(params, kept[position])
-        write_tensors(net.module_, own)
-        Q[rows] = posteriors(net, X[torch.from_numpy(rows)], n_classes)
+        Q[rows] = posteriors(replica_of(net, own), X[torch.from_numpy(rows)], n_classes)
     return Q
 
 
@@ -79,7 +78,7 @@ class OwnModels:
     ----------
     algorithm : Algorithm
     net : skorch net
-        Of its own where there is a global one, since predicting writes to it.
+        The global one, where there is one.
     params : dict of tensors
         The global tensors as they predict, or what clients start from.
     kept : dict
@@ -99,7 +98,6 @@ class OwnModels:
         if algorithm.averages and not algorithm.personal:
             return None
         kept = {position: _on_cpu(own) for position, own in kept.items()}
-        net = copy.deepcopy(net) if algorithm.averages else net
         return cls(algorithm, net, _on_cpu(params), kept, sizes)
 
     def predict(self, X, positions, n_classes):

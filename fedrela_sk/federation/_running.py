@@ -35,6 +35,7 @@ class Run:
         with logging_to_stderr(self.estimator.verbose):
             state, done = self._before_relabelling(state, context)
             self._rounds(state, range(done, n_rounds), context)
+        conductor.engine.forget()
         fitted = fitted_attributes(conductor, state, conductor.net, *conductor.finish(state))
         context.call_on_fit_task_end(**shown, reconstruction_attributes=fitted)
         return fitted

@@ -11,6 +11,7 @@ from fedrela_sk.federation._schedule import lr_factor
 from fedrela_sk.training import Model
 from fedrela_sk.training._generator import forked_generators, seed_generators
 from fedrela_sk.training._net import write_tensors
+from fedrela_sk.training._replica import private_copy
 
 
 def server_round(algorithm, updates, params, server_state, facts, stretch=None):
@@ -64,7 +65,8 @@ class Server:
     @property
     def model(self):
         """The net's module as a function of tensors."""
-        return Model(self.net.module_, self.net.criterion_, len(self.plan.classes))
+        own = private_copy(self.net)
+        return Model(own.module_, own.criterion_, len(self.plan.classes))
 
     def facts(self, round, n_updates, anchor):
         """`RoundFacts` of a round that started from the tensors `anchor`."""

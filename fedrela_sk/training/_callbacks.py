@@ -23,6 +23,7 @@ class Notifier:
     def __init__(self, net, callbacks):
         self.net = net
         self.callbacks = tuple(callbacks)
+        self._dataset = None  # the rows of the client that trains, as skorch shows them
 
     def __call__(self, event, **arguments):
         for callback in self.callbacks:
@@ -40,6 +41,7 @@ class Notifier:
         """
         if self.callbacks:
             self.net.history = History()
+            self._dataset = self.net.get_dataset(X[task.rows], task.y)
             self("on_train_begin", X=X[task.rows], y=task.y)
 
     def train_end(self, X, task):
@@ -52,7 +54,7 @@ class Notifier:
         if self.callbacks:
             self.net.history.new_epoch()
             self.net.history.record("epoch", len(self.net.history))
-            self("on_epoch_begin", dataset_train=None, dataset_valid=None)
+            self("on_epoch_begin", dataset_train=self._dataset, dataset_valid=None)
 
     def batch_begin(self, batch):
         """Open a batch."""
@@ -80,4 +82,4 @@ class Notifier:
             mean = sum(batch["train_loss"] * batch["train_batch_size"] for batch in batches) / rows
             self.net.history.record("train_loss", mean)
             self.net.history.record("train_batch_count", len(batches))
-            self("on_epoch_end", dataset_train=None, dataset_valid=None)
+            self("on_epoch_end", dataset_train=self._dataset, dataset_valid=None)

@@ -5,12 +5,13 @@ whose stacked form is known. Tensors carry clients first, rows second: a layer t
 (rows, ...) maps (clients, rows, ...) here, with one batched product per dense layer.
 """
 
-import copy
 import operator
 
 import torch
 import torch.nn.functional as F
 from torch import fx, nn
+
+from fedrela_sk.training._replica import independent_copy
 
 # Layers that act on every number alone: a leading client axis changes nothing.
 _ELEMENTWISE_LAYERS = (
@@ -52,7 +53,7 @@ def _trace(module):
     graph = fx.Graph()
     tracer = fx.proxy.GraphAppendingTracer(graph)
     try:
-        reader = copy.deepcopy(module).train()
+        reader = independent_copy(module).train()
         reader = _with_leaves(reader, "", tracer)
         output = reader(fx.Proxy(graph.placeholder("input"), tracer))
     except NotStackable:

@@ -4,9 +4,11 @@ import torch
 from torch import nn
 
 from fedrela_sk._random import Purpose
+from fedrela_sk._tree import copy
 from fedrela_sk.training._generator import forked_generators, seed_generators
-from fedrela_sk.training._net import forward
-from fedrela_sk.training._stackable import close, comparable
+from fedrela_sk.training._net import forward, tensors_of
+from fedrela_sk.training._proof import close, without_dropout
+from fedrela_sk.training._replica import replica_of
 
 
 def laid_out(net, X):
@@ -25,7 +27,7 @@ def laid_out(net, X):
         return X
     rows = X[:2].clone()
     last = rows.contiguous(memory_format=torch.channels_last)
-    with forked_generators(net.device), comparable(net.module_):
+    with forked_generators(net.device), torch.no_grad():
         try:
             usual, other = (_answer(net, batch) for batch in (rows, last))
         except Exception:  # the usual layout is the one that the module is known to run with
@@ -34,8 +36,10 @@ def laid_out(net, X):
 
 
 def _answer(net, X):
-    """Output in training mode; whatever the module draws is the same every time."""
+    """Output in training mode, of a copy; whatever the module draws is the same every time."""
     seed_generators(net.device, 0, Purpose.MODULE)
+    net = replica_of(net, copy(tensors_of(net.module_)))
+    without_dropout(net.module_)
     return forward(net, X.clone())
 
 

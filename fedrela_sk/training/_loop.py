@@ -27,6 +27,7 @@ from fedrela_sk.training._generator import drawing_generators, seed_generators, 
 from fedrela_sk.training._model import Batch, Model, client_data
 from fedrela_sk.training._net import forward, read_settings, solver_of, tensors_of, write_tensors
 from fedrela_sk.training._posteriors import in_evaluation
+from fedrela_sk.training._pristine import pristine_of
 from fedrela_sk.training._recording import own_places, recording_of
 
 # most clients that a worker takes at a time; changes no result
@@ -60,6 +61,7 @@ class LoopEngine:
         self._trainable = {name: p for name, p in net.module_.named_parameters() if p.requires_grad}
         self._names = trainable_names(net.module_)
         self._draws = training_draws(net, self.settings.callbacks, algorithm)
+        self._pristine = pristine_of(net, self.settings.callbacks)
         self._model = Model(net.module_, net.criterion_, n_classes)
         self._own_loss = algorithm.overrides("loss")
         self._row_losses = algorithm.overrides("row_losses")
@@ -97,6 +99,11 @@ class LoopEngine:
     def close(self):
         """Nothing is held outside this process."""
 
+    def forget(self):
+        """Leave nothing of the client that trained last in module, criterion and callbacks."""
+        if self._pristine is not None:
+            self._pristine.restore()
+
     def set_data(self, data):
         """Go on with other `LocalData`, as clients' samplers made them."""
         self.data = data
@@ -128,6 +135,7 @@ class LoopEngine:
         module, settings = self.net.module_, self.settings
         if self._draws:
             seed_generators(self.net.device, self.seed, Purpose.MODULE, round, task.client.code)
+        self.forget()
         write_tensors(module, task.params)
         module.train()
         notes = self._freeze_batch_norm(task)
@@ -197,11 +205,12 @@ class LoopEngine:
         """An optimiser of the net's kind that remembers nothing from earlier clients and rounds.
 
         One optimiser is emptied and used again, which is much cheaper than a new one; kinds that hold
-        state from the start (Adagrad) are made anew.
+        state from the start (Adagrad), and kinds that are not torch's, are made anew.
         """
         if self._optimizer is None or self._holds_state:
             self._optimizer = self.net.initialize_optimizer().optimizer_
-            self._holds_state = len(self._optimizer.state) > 0
+            known = type(self._optimizer).__module__.startswith("torch.optim.")
+            self._holds_state = len(self._optimizer.state) > 0 or not known
             self._options = [
                 {name: value for name, value in group.items() if name != "params"}
                 for group in self._optimizer.param_groups

@@ -1,6 +1,8 @@
 """The skorch net: built once per fit, its settings read, its tensors written and read."""
 
+import copy
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -12,13 +14,10 @@ from fedrela_sk.exceptions import NetError
 from fedrela_sk.losses import Progress
 from fedrela_sk.training._criterion import check_criterion, check_output
 from fedrela_sk.training._generator import forked_generators, seed_generators
-from fedrela_sk.training._model import evaluation
+from fedrela_sk.training._replica import replica_of
+from fedrela_sk.training._skorch_settings import check_callbacks, check_parts, check_settings
 
 BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
-# loader settings that say how rows are fetched, not which: they change nothing here
-_HARMLESS_LOADER_SETTINGS = {"num_workers", "pin_memory", "persistent_workers", "prefetch_factor"}
-# seams of skorch's training loop that are not used here: overriding them would change nothing
-_NEVER_CALLED = ("get_loss", "train_step", "train_step_single", "run_single_epoch", "fit_loop")
 
 
 @dataclass(frozen=True)
@@ -107,8 +106,12 @@ def build_net(estimator, X, y, n_classes, seed, prepare=None, own_loss=False, ba
     with forked_generators(net.device):
         seed_generators(net.device, seed, Purpose.INIT)
         net.initialize()
+        check_parts(net)
+        check_callbacks(user_callbacks(net))
         verbose, net.verbose = net.verbose, 0  # a net that is sized would print
-        for callback in user_callbacks(net):
+        for callback in copy.deepcopy(
+            user_callbacks(net)
+        ):  # those that train have not seen all clients' rows
             _refuse_progress(callback)
             callback.on_train_begin(net, X=X, y=y)
         net.verbose = verbose
@@ -141,9 +144,11 @@ def check_forward(net, X, n_classes):
     NetError
         If the module fails, or gives no column per class.
     """
+    probe = replica_of(net)  # whatever the module notes of these rows, no client starts from it
+    probe.module_.eval()
     try:
-        with torch.no_grad(), forked_generators(net.device), evaluation(net.module_):
-            output = forward(net, X[:2].clone())
+        with torch.no_grad(), forked_generators(net.device):
+            output = forward(probe, X[:2].clone())
     except Exception as error:
         raise NetError(
             f"The module fails on rows of shape {tuple(X.shape[1:])}: {type(error).__name__}: {error}. Make its "
@@ -177,22 +182,20 @@ def _check_net(net):
             f"train_split={net.train_split!r} would hold out rows inside every client. "
             "Set train_split=None and use FederatedClassifier(validation=share) or X_val, y_val at fit."
         )
-    asked = net.get_params_for("iterator_train")
-    unknown = sorted(set(asked) - {"shuffle", "batch_size"} - _HARMLESS_LOADER_SETTINGS)
-    if unknown:
-        raise NetError(
-            f"iterator_train__{unknown[0]} is not supported: batches come from the federation's own streams. "
-            "Use iterator_train__shuffle and batch_size."
-        )
-    if net.max_epochs < 1:
-        raise NetError(f"max_epochs (local epochs) must be >= 1, got {net.max_epochs}.")
-    for method in _NEVER_CALLED:
-        if getattr(type(net), method) is not getattr(NeuralNetClassifier, method):
-            raise NetError(
-                f"{type(net).__name__} has a {method} of its own, which local training would not call. "
-                "Change the loss in a child of torch.nn.CrossEntropyLoss, the forward pass in the module or "
-                "in `infer`, gradients in a callback's `on_grad_computed`."
-            )
+    check_settings(net)
+    loader = net.get_params_for("iterator_train")
+    _check_whole("max_epochs (local epochs)", net.max_epochs)
+    for name, size in (
+        ("batch_size", net.batch_size),
+        ("iterator_train__batch_size", loader.get("batch_size", -1)),
+    ):
+        if size != -1:
+            _check_whole(name, size, "-1 (all rows at once) or ")
+
+
+def _check_whole(name, value, other=""):
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise NetError(f"{name} must be {other}a whole number >= 1, got {value!r}.")
 
 
 def _same_split(split, default):

@@ -9,6 +9,7 @@ from fedrela_sk.nets import Augmentation
 from fedrela_sk.training._batches import batch_bounds
 from fedrela_sk.training._criterion import check_output, posteriors_of
 from fedrela_sk.training._net import BATCH_NORMS, forward, tensors_of, write_tensors
+from fedrela_sk.training._replica import private_copy
 
 # Rows of one forward pass in evaluation mode; the value changes no posterior but by rounding.
 EVAL_ROWS = 1024
@@ -33,6 +34,7 @@ def posteriors(net, X, n_classes, batch_size=EVAL_ROWS):
 
 def in_evaluation(net, X, n_classes, batch_size=EVAL_ROWS):
     """The same as a tensor on the device of `X`."""
+    net = private_copy(net)
     net.module_.eval()
     Q = torch.empty((len(X), n_classes), dtype=torch.float64, device=X.device)
     with torch.no_grad():
@@ -70,6 +72,7 @@ def client_posteriors(net, X, n_classes, *, passes, augment, mode, batch_size, s
     """
     if mode == "eval" and not augment:
         return in_evaluation(net, X, n_classes)  # every pass would be the same
+    net = private_copy(net)
     total = torch.zeros((len(X), n_classes), dtype=torch.float64, device=X.device)
     # BatchNorm has no statistics of one row
     frozen = [layer for layer in net.module_.modules() if isinstance(layer, BATCH_NORMS) and len(X) == 1]

@@ -1,20 +1,18 @@
 """Whether a net can be stacked, and its forward pass for many clients at once."""
 
-from contextlib import contextmanager
-
 import torch
 from skorch import NeuralNetClassifier
 from skorch.callbacks import GradientNormClipping
 from torch import nn
 from torch.func import functional_call, vmap
 
-from fedrela_sk import _tree
 from fedrela_sk._random import Purpose
 from fedrela_sk.algorithms import Algorithm
 from fedrela_sk.training._generator import forked_generators, seed_generators
 from fedrela_sk.training._graph import NotStackable, StackedGraph
-from fedrela_sk.training._net import BATCH_NORMS, floating_dtype, tensors_of, write_tensors
-from fedrela_sk.training._stack import Stack
+from fedrela_sk.training._net import BATCH_NORMS, floating_dtype
+from fedrela_sk.training._pristine import has_hooks
+from fedrela_sk.training._proof import prove, telling_rows
 
 # Optimisers whose step treats every number alone, given that all clients of a stack are at the same step.
 _ELEMENTWISE_OPTIMIZERS = (
@@ -31,7 +29,7 @@ def stacked_forward(net, X, algorithm=None):
     ----------
     net : initialised skorch net
     X : tensor of shape (n_rows, ...)
-        Some of the data, to prove that the stacked pass gives what the module gives.
+        The data; some of its rows prove that stacked outputs and gradients are the module's own.
     algorithm : Algorithm or None
         A method with a loss of its own runs the module itself, under vmap. None: any other.
 
@@ -48,16 +46,16 @@ def stacked_forward(net, X, algorithm=None):
     """
     _check_parts(net)
     algorithm = Algorithm() if algorithm is None else algorithm
-    own_loss = algorithm.overrides("loss")
     if algorithm.loop_only is not None:
         raise NotStackable(f"{type(algorithm).__name__} {algorithm.loop_only}")
     with forked_generators(net.device):  # reading a forward pass that draws, draws
         seed_generators(net.device, 0, Purpose.MODULE)
-        return _proved_forward(net.module_, _some_rows(X), own_loss)
+        kind = _proved_kind(net.module_, telling_rows(X), algorithm.overrides("loss"))
+        return _FORMS[kind](net.module_), kind
 
 
-def _proved_forward(module, X, own_loss):
-    """The direct form where it gives what the module gives, else `torch.func.vmap`."""
+def _proved_kind(module, X, own_loss):
+    """ "direct" where that form gives what the module gives, else "vmap"."""
     normed = any(isinstance(layer, BATCH_NORMS) for layer in module.modules())
     if own_loss and normed:
         raise NotStackable(
@@ -66,17 +64,15 @@ def _proved_forward(module, X, own_loss):
     try:
         if own_loss:
             raise NotStackable("the method runs the module in a loss of its own")
-        forward = StackedGraph(module)
-        _prove(module, forward, X)
-        return forward, "direct"
+        prove(module, X, StackedGraph)
+        return "direct"
     except NotStackable as reason:
         if normed:
             raise
         direct_reason = reason
     try:
-        forward = _vmapped(module)
-        _prove(module, forward, X)
-        return forward, "vmap"
+        prove(module, X, _vmapped)
+        return "vmap"
     except NotStackable as error:
         raise NotStackable(f"{direct_reason}; under vmap: {error}") from error
 
@@ -86,6 +82,9 @@ def _check_parts(net):
     for seam in _SEAMS:
         if getattr(type(net), seam) is not getattr(NeuralNetClassifier, seam):
             raise NotStackable(f"{type(net).__name__} overrides {seam}")
+    hooked = [path for path, layer in net.module_.named_modules() if has_hooks(layer)]
+    if hooked:
+        raise NotStackable(f"hooks are registered on {_place(hooked[0])}")
     criterion = net.criterion_
     known = type(criterion) in (nn.CrossEntropyLoss, nn.NLLLoss) or hasattr(criterion, "row_losses")
     if not known:
@@ -103,6 +102,10 @@ def _check_parts(net):
         raise NotStackable("layers share parameters")
     if net.module_.state_dict().keys() - set(names) - {name for name, _ in net.module_.named_buffers()}:
         raise NotStackable("its state holds more than parameters and buffers")
+
+
+def _place(path):
+    return f"its layer {path!r}" if path else "the module"
 
 
 def clip_rule(callbacks):
@@ -153,99 +156,4 @@ def _vmapped(module):
     return forward
 
 
-def _some_rows(X):
-    """A few rows that differ, where the data have any; two at least."""
-    rows = torch.unique(X[:50], dim=0)
-    spread = torch.linspace(0, len(rows) - 1, min(len(rows), 4), device=X.device).long()
-    return rows[spread] if len(rows) > 1 else rows[[0, 0]]
-
-
-def _prove(module, forward, X):
-    """Compare a stack of two clients, each with weights of its own, with the module itself.
-
-    Rows must not look at each other, and buffers may change in BatchNorm alone, whose stacked form leaves
-    padding out.
-    """
-    norms = any(isinstance(layer, BATCH_NORMS) for layer in module.modules())
-    with comparable(module) as received:
-        clients = [received, _moved(module, received)]
-        try:
-            answers = [_answer(module, tensors, X) for tensors in clients]
-            alone = answers[0][0] if norms else _each_row(module, received, X)
-            stack = _probe_stack(module, clients, X)
-            stacked = forward(stack, torch.stack([X, X]))
-        except NotStackable:
-            raise
-        except Exception as error:
-            raise NotStackable(f"its stacked forward pass fails ({type(error).__name__}: {error})") from error
-    if not close(answers[0][0], alone):
-        raise NotStackable("its output for a row depends on the other rows of the batch, or on chance")
-    if not all(close(own, both) for (own, _), both in zip(answers, stacked, strict=True)):
-        raise NotStackable("its stacked forward pass does not give what the module gives")
-    for i, (_, after) in enumerate(answers):
-        for name, buffer in stack.buffers.items():
-            if not close(after[name], buffer[i]) or not (norms or torch.equal(after[name], clients[i][name])):
-                raise NotStackable(f"its buffer {name!r} changes while it trains")
-
-
-@contextmanager
-def comparable(module):
-    """`module` in training mode without Dropout; its tensors (given) and modes come back."""
-    dropouts = [layer for layer in module.modules() if isinstance(layer, nn.modules.dropout._DropoutNd)]
-    rates, was_training = [layer.p for layer in dropouts], module.training
-    received = _tree.copy(tensors_of(module))
-    module.train()
-    for layer in dropouts:
-        layer.p = 0.0
-    try:
-        with torch.no_grad():
-            yield received
-    finally:
-        for layer, rate in zip(dropouts, rates, strict=True):
-            layer.p = rate
-        write_tensors(module, received)
-        module.train(was_training)
-
-
-def _moved(module, tensors):
-    """Other parameters, so that nothing that ignores a client's own can pass for stacked."""
-    names = {name for name, _ in module.named_parameters()}
-    return {
-        name: 0.9 * tensor + 0.01 if name in names and tensor.is_floating_point() else tensor
-        for name, tensor in tensors.items()
-    }
-
-
-def _answer(module, tensors, X):
-    """(output, tensors afterwards) of one client."""
-    write_tensors(module, tensors)
-    output = module(X)
-    output = output[0] if isinstance(output, tuple) else output
-    if not isinstance(output, torch.Tensor):
-        raise NotStackable("its forward does not return a tensor")
-    return output, _tree.copy(tensors_of(module))
-
-
-def _each_row(module, tensors, X):
-    """Outputs of rows that meet nothing but a copy of themselves."""
-    return torch.cat([_answer(module, tensors, X[[i, i]])[0][:1] for i in range(len(X))])
-
-
-def close(a, b):
-    """Whether two outputs differ by rounding alone."""
-    tolerance = 1e-9 if a.dtype == torch.float64 else 1e-4
-    return a.shape == b.shape and torch.allclose(a, b, tolerance, tolerance)
-
-
-def _probe_stack(module, clients, X):
-    names = {name for name, _ in module.named_parameters()}
-    stacked = {name: torch.stack([tensors[name] for tensors in clients]) for name in clients[0]}
-    stack = Stack(
-        params={name: tensor for name, tensor in stacked.items() if name in names},
-        buffers={name: tensor for name, tensor in stacked.items() if name not in names},
-        facts={},
-        frozen_norm=torch.zeros(2, dtype=torch.bool, device=X.device),
-    )
-    stack.mask = torch.ones(2, len(X), dtype=X.dtype, device=X.device)
-    stack.lengths = torch.full((2,), len(X), device=X.device)
-    return stack
+_FORMS = {"direct": StackedGraph, "vmap": _vmapped}

@@ -72,6 +72,9 @@ class StackedEngine:
     def close(self):
         """Nothing is held outside this process."""
 
+    def forget(self):
+        """Nothing is left in the module: only nets are stacked that keep nothing outside their tensors."""
+
     def set_data(self, data):
         """Go on with other `LocalData`, as clients' samplers made them."""
         self.data = data

@@ -85,9 +85,14 @@ class Silent(Callback):
 def test_events_that_a_callback_does_not_change_are_not_called(monkeypatch):
     called = []
     loop = make_loop([1.0], callbacks=[Silent()])
-    monkeypatch.setattr(Callback, "__getattribute__", lambda self, name: called.append(name))
+
+    def noting(self, name):
+        called.append(name)
+        return object.__getattribute__(self, name)
+
+    monkeypatch.setattr(Callback, "__getattribute__", noting)
     train_one(loop, [0], [0])
-    assert called == []
+    assert not [name for name in called if name.startswith("on_")]
 
 
 def test_callbacks_see_the_rows_of_their_client_alone():

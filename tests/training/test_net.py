@@ -101,10 +101,13 @@ def test_the_nets_classes_are_the_codes():
 
 
 class Noted(Callback):
-    """Remembers what it was shown when training began."""
+    """Notes what it was shown when training began, where everybody can see it, and what it keeps itself."""
+
+    seen = []
 
     def on_train_begin(self, net, X, y, **kwargs):
-        self.seen_ = (X, y, net.initialized_)
+        self.seen[:] = (X, y, net.initialized_)
+        self.kept_ = X
 
 
 def test_default_callbacks_are_left_out_and_the_users_kept_in_order():
@@ -122,9 +125,10 @@ def test_all_callbacks_may_be_disabled():
 def test_callbacks_see_the_data_when_the_net_is_built():
     net = build(linear(callbacks=[Noted()]))
     (noted,) = read_settings(net).callbacks
-    assert noted.seen_[0] is X
-    assert noted.seen_[1] is Y
-    assert noted.seen_[2]
+    assert noted.seen[0] is X
+    assert noted.seen[1] is Y
+    assert noted.seen[2]
+    assert not hasattr(noted, "kept_"), "what clients are shown their own rows by has seen everybody's"
 
 
 def test_a_callback_may_size_the_net(capsys):
@@ -215,7 +219,9 @@ def test_loader_settings_that_only_say_how_rows_are_fetched_are_accepted():
 
 @pytest.mark.parametrize("epochs", [0, -1])
 def test_no_local_epoch_is_refused(epochs):
-    with pytest.raises(NetError, match=rf"max_epochs \(local epochs\) must be >= 1, got {epochs}"):
+    with pytest.raises(
+        NetError, match=rf"max_epochs \(local epochs\) must be a whole number >= 1, got {epochs}"
+    ):
         build(linear(max_epochs=epochs))
 
 

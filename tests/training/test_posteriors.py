@@ -47,7 +47,6 @@ def test_posteriors_are_in_evaluation_mode_and_carry_no_gradient():
     net.module_.train()
     first, second = posteriors(net, ROWS, 2), posteriors(net, ROWS, 2)
     np.testing.assert_array_equal(first, second)
-    assert not net.module_.training
     for name, tensor in tensors_of(net.module_).items():
         assert torch.equal(tensor, before[name])
 
@@ -93,12 +92,13 @@ class Shift(Augmentation):
 
 
 class Modes(nn.Module):
-    """Passes x through and notes the modes of two layers."""
+    """Passes x through and notes the modes of two layers, for all its copies."""
+
+    seen = set()
 
     def __init__(self):
         super().__init__()
         self.augment, self.inner, self.weight = Shift(), nn.Dropout(0.0), OneWeight()
-        self.seen = set()
 
     def forward(self, X):
         self.seen.add((self.training, self.augment.training, self.inner.training))
@@ -117,10 +117,12 @@ def test_plain_posteriors_draw_nothing_however_many_passes():
 @pytest.mark.parametrize("augment", [False, True])
 def test_augmentation_layers_follow_augment_and_all_others_mode(mode, augment):
     net = make_net(Modes)
+    modes = [layer.training for layer in net.module_.modules()]
+    Modes.seen.clear()
     collect(net, mode=mode, augment=augment)
     train = mode == "train"
-    assert net.module_.seen == {(train, augment, train)}
-    assert not any(layer.training for layer in net.module_.modules())
+    assert Modes.seen == {(train, augment, train)}
+    assert [layer.training for layer in net.module_.modules()] == modes
 
 
 def test_passes_are_averaged_as_probabilities():
@@ -173,9 +175,10 @@ class Fails(nn.Module):
 
 def test_modes_and_buffers_come_back_after_an_error():
     net = make_net(nn.Sequential(OneWeight(), nn.BatchNorm1d(2).double(), Fails()))
+    modes = [layer.training for layer in net.module_.modules()]
     with pytest.raises(ZeroDivisionError):
         collect(net, mode="train")
-    assert not any(layer.training for layer in net.module_.modules())
+    assert [layer.training for layer in net.module_.modules()] == modes
     assert net.module_[1].num_batches_tracked == 0
     np.testing.assert_array_equal(net.module_[1].running_var, [1, 1])
 
