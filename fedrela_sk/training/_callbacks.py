@@ -1,7 +1,11 @@
 """The user's own skorch callbacks around local training."""
 
+from contextlib import nullcontext, suppress
+
 from skorch.callbacks import Callback
 from skorch.history import History
+
+from fedrela_sk.training._interrupts import Interrupts
 
 
 class LocalTrainingStopped(Exception):
@@ -12,7 +16,8 @@ class Notifier:
     """Calls the user's callbacks; does nothing where there are none.
 
     skorch's way to stop training from a callback is to raise `KeyboardInterrupt`. Here it ends the local
-    training of the client; a `KeyboardInterrupt` from anywhere else is the user's and goes on up.
+    training of the client. A `KeyboardInterrupt` from anywhere else, and Ctrl-C while a callback runs, is the
+    user's and goes on up.
 
     Parameters
     ----------
@@ -23,16 +28,24 @@ class Notifier:
     def __init__(self, net, callbacks):
         self.net = net
         self.callbacks = tuple(callbacks)
+        self._interrupts = Interrupts()
         self._dataset = None  # the rows of the client that trains, as skorch shows them
 
     def __call__(self, event, **arguments):
         for callback in self.callbacks:
             if getattr(type(callback), event) is getattr(Callback, event):
                 continue
+            self._interrupts.came = False
             try:
                 getattr(callback, event)(self.net, **arguments)
             except KeyboardInterrupt as stop:
+                if self._interrupts.came:
+                    raise
                 raise LocalTrainingStopped(f"{type(callback).__name__} stopped training in {event}") from stop
+
+    def listening(self):
+        """A block in which Ctrl-C is told from a callback that stops training."""
+        return self._interrupts.listening() if self.callbacks else nullcontext()
 
     def train_begin(self, X, task):
         """Start the net's history afresh, as `fit` does, and show the callbacks this client's rows alone.
@@ -45,9 +58,10 @@ class Notifier:
             self("on_train_begin", X=X[task.rows], y=task.y)
 
     def train_end(self, X, task):
-        """Tell the callbacks that local training is over."""
+        """Tell the callbacks that local training is over; there is nothing left to stop."""
         if self.callbacks:
-            self("on_train_end", X=X[task.rows], y=task.y)
+            with suppress(LocalTrainingStopped):
+                self("on_train_end", X=X[task.rows], y=task.y)
 
     def epoch_begin(self):
         """Open an epoch in the net's history and tell the callbacks."""

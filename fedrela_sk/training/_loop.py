@@ -145,7 +145,8 @@ class LoopEngine:
         use_counts(self.net.criterion_, task.counts, progress)
         recording = recording_of([task], self)
         local = self._local(round, task, server_state)
-        loss, n_steps, local = self._epochs(round, task, optimizer, local, recording)
+        with self._notify.listening():
+            loss, n_steps, local, stops = self._epochs(round, task, optimizer, local, recording)
         if not math.isfinite(loss):
             raise NotFiniteError(
                 f"The loss of client {task.client.key!r} in round {round} is {loss}. "
@@ -168,6 +169,7 @@ class LoopEngine:
         kept = {name: tensors[name] for name in task.params if name not in shared}
         sent = {name: tensor for name, tensor in tensors.items() if name not in kept}
         recorded = {} if recording is None else recording.posteriors(self._evaluate)
+        notes = (*notes, *stops)
         return ClientUpdate(task.client, sent, task.weight, kept, state, loss, n_steps, notes, recorded)
 
     def _evaluate(self, client, rows):
@@ -224,11 +226,11 @@ class LoopEngine:
         return self._optimizer
 
     def _epochs(self, round, task, optimizer, local, recording):
-        """(mean loss over the rows seen, steps, local after the last step) of all local epochs."""
+        """(mean loss over the rows seen, steps, local after the last step, early stops) of all local epochs."""
         settings = self.settings
         orders = client_orders(self.algorithm, task, settings, self.n_classes, self.seed, round)
         bounds = batch_bounds(len(task.rows), settings.batch_size, bool(settings.batch_norms))
-        total, n_seen, n_steps = 0.0, 0, 0
+        total, n_seen, n_steps, stops = 0.0, 0, 0, ()
         try:
             self._notify.train_begin(self.data.X, task)
             for epoch, order in enumerate(orders, start=1):
@@ -247,10 +249,10 @@ class LoopEngine:
                     n_seen, n_steps = n_seen + stop - start, n_steps + 1
                     self._notify.batch_end(batch, loss, output)
                 self._notify.epoch_end()
-        except LocalTrainingStopped:
-            pass
+        except LocalTrainingStopped as stop:
+            stops = (f"client {task.client.key!r}: {stop} after {n_steps} steps",)
         self._notify.train_end(self.data.X, task)
-        return float(total) / max(n_seen, 1), n_steps, local
+        return float(total) / max(n_seen, 1), n_steps, local, stops
 
     def _rows(self, task, order):
         """X, labels and row weights of a client in the order of one epoch."""

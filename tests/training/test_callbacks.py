@@ -1,5 +1,9 @@
 """The user's skorch callbacks around local training: events, stops, schedules, clipping, what they may see."""
 
+import _thread
+import signal
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -247,3 +251,97 @@ def test_gradients_are_clipped_before_the_step():
     # the gradient is 1 for w = 1; clipped to 1/4 the step is 1/8
     loop = make_loop([1.0], callbacks=[GradientNormClipping(0.25)])
     assert train_one(loop, [0], [0]).tensors["w"].item() == pytest.approx(0.875, abs=1e-5)
+
+
+# ------------------------------------------------------------------------------------------ Ctrl-C
+
+
+class PressedIn(Callback):
+    """The user presses Ctrl-C while one event of a callback runs."""
+
+    def __init__(self, event, press):
+        self.event = event
+        self.press = press
+
+    def _maybe(self, event):
+        if event == self.event:
+            self.press()
+            for _ in range(1000):  # Python runs the handler between two of these
+                pass
+
+    def on_train_begin(self, net, **kwargs):
+        self._maybe("on_train_begin")
+
+    def on_epoch_begin(self, net, **kwargs):
+        self._maybe("on_epoch_begin")
+
+    def on_batch_begin(self, net, **kwargs):
+        self._maybe("on_batch_begin")
+
+    def on_grad_computed(self, net, named_parameters, **kwargs):
+        self._maybe("on_grad_computed")
+
+    def on_batch_end(self, net, **kwargs):
+        self._maybe("on_batch_end")
+
+    def on_epoch_end(self, net, **kwargs):
+        self._maybe("on_epoch_end")
+
+    def on_train_end(self, net, **kwargs):
+        self._maybe("on_train_end")
+
+
+EVENTS = [name for name in vars(PressedIn) if name.startswith("on_")]
+
+
+def pressed():
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("press", [pressed, _thread.interrupt_main])
+def test_ctrl_c_while_a_callback_runs_goes_on_up(event, press):
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        train_one(make_loop([1.0], callbacks=[PressedIn(event, press)]), [0], [0])
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_stop_after_the_last_epoch_stops_nothing():
+    class AtTheEnd(StopAt):
+        def on_train_end(self, net, **kwargs):
+            raise KeyboardInterrupt
+
+    assert train_one(make_loop([1.0], callbacks=[AtTheEnd("none", 1)]), [0], [0]).n_steps == 1
+
+
+def test_ctrl_c_before_a_callback_stops_is_not_its_stop():
+    """A signal that came earlier, and was taken, does not make the user's interrupt of a later stop."""
+
+    class Survives(StopAt):
+        def on_batch_end(self, net, **kwargs):
+            try:
+                pressed()
+            except KeyboardInterrupt:
+                self.survived = True
+            super().on_batch_end(net)
+
+    loop = make_loop([1.0, 1.0], batch_size=1, max_epochs=2, callbacks=[Survives("on_epoch_end", 1)])
+    assert train_one(loop, [0, 1], [0, 0]).n_steps == 2
+
+
+def test_callbacks_stop_training_in_other_threads_too():
+    loop = make_loop([1.0, 1.0], batch_size=1, callbacks=[StopAt("on_batch_end", 1)])
+    steps = []
+    thread = threading.Thread(target=lambda: steps.append(train_one(loop, [0, 1], [0, 0]).n_steps))
+    thread.start()
+    thread.join()
+    assert steps == [1]
+
+
+@pytest.mark.parametrize("event", ["on_epoch_end", "on_grad_computed"])
+def test_an_early_stop_is_noted_with_client_callback_and_step(event):
+    loop = make_loop([1.0, 1.0, 1.0], batch_size=1, max_epochs=2, callbacks=[StopAt(event, 1)])
+    (note,) = train_one(loop, [0, 1], [0, 0], key="north").notes
+    steps = {"on_epoch_end": 2, "on_grad_computed": 0}[event]
+    assert note == f"client 'north': StopAt stopped training in {event} after {steps} steps"
