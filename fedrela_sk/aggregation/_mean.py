@@ -27,6 +27,7 @@ class WeightedMean:
         self.total_weight = 0.0
         self._sums = {}
         self._dtypes = {}
+        self._shapes = {}
 
     def add(self, tensors, weight):
         """Fold one update in.
@@ -42,6 +43,7 @@ class WeightedMean:
             If the weight is negative or not finite, or if other updates held other tensors.
         """
         self._check(tensors, weight)
+        self._check_shapes({name: tensor.shape for name, tensor in tensors.items()})
         self.total_weight += weight
         for name, tensor in tensors.items():
             if not tensor.is_floating_point():
@@ -68,6 +70,7 @@ class WeightedMean:
         """
         for weight in weights.tolist():
             self._check(stacks, weight)
+        self._check_shapes({name: stack.shape[1:] for name, stack in stacks.items()})
         self.total_weight += float(weights.sum())
         factors = torch.from_numpy(weights)
         for name, stack in stacks.items():
@@ -92,6 +95,15 @@ class WeightedMean:
                 f"All updates must hold the same tensors, but {name!r} is in some of them only. "
                 "Send it from every client, or from none."
             )
+
+    def _check_shapes(self, shapes):
+        """Refuse tensors of another shape than those of earlier updates, which would be broadcast."""
+        for name, shape in shapes.items():
+            if self._shapes.setdefault(name, shape) != shape:
+                raise ValueError(
+                    f"All updates must hold tensors of one shape, but {name!r} came as "
+                    f"{tuple(self._shapes[name])} and as {tuple(shape)}."
+                )
 
     def result(self):
         """The mean, each tensor in the dtype in which it came.

@@ -6,10 +6,11 @@ from fedrela_sk import _tree
 from fedrela_sk._random import Purpose
 from fedrela_sk.algorithms import Recipe, RoundFacts
 from fedrela_sk.algorithms._records import trainable_names
-from fedrela_sk.exceptions import ClientError, FedReLaError
+from fedrela_sk.exceptions import ClientError, FedReLaError, NotFiniteError
 from fedrela_sk.federation._schedule import lr_factor
 from fedrela_sk.training import Model
 from fedrela_sk.training._generator import forked_generators, seed_generators
+from fedrela_sk.training._hook_checks import check_tensors
 from fedrela_sk.training._net import write_tensors
 from fedrela_sk.training._replica import private_copy
 
@@ -94,11 +95,24 @@ class Server:
             raise
         except ValueError as error:
             raise ClientError(f"The updates of round {round} could not be aggregated: {error}") from error
+        self._check_model(state.params, started, "step", round)
+
+    def _check_model(self, params, like, hook, round):
+        """Refuse a global model that is none, or not finite, with the hook that made it and the round."""
+        where = f"{type(self.plan.algorithm).__name__}.{hook} of round {round}"
+        check_tensors(params, like, where)
+        bad = _tree.first_not_finite(params)
+        if bad is not None:
+            raise NotFiniteError(
+                f"{where} gave {bad!r} that is not finite. Lower the learning rates, of the server too, or scale the "
+                "features."
+            )
 
     def train(self, state, facts):
         """What the server trains by itself after a round, in place."""
         with self._computing(state.params, facts.round):
             params, server = self.plan.algorithm.server_train(self.model, state.params, state.server, facts)
+        self._check_model(params, state.params, "server_train", facts.round)
         state.params, state.server = _tree.detach(params), _tree.detach(server)
 
     def predicting(self, state):
@@ -107,7 +121,9 @@ class Server:
         if not algorithm.overrides("predict_params"):
             return state.params
         with self._computing(state.params):
-            return _tree.detach(algorithm.predict_params(state.params, state.server, self.model))
+            params = _tree.detach(algorithm.predict_params(state.params, state.server, self.model))
+        check_tensors(params, state.params, f"{type(algorithm).__name__}.predict_params")
+        return params
 
     def relabeling(self, state):
         """The global tensors as they re-label."""
@@ -115,7 +131,9 @@ class Server:
         if not algorithm.overrides("relabel_params"):
             return self.predicting(state)
         with self._computing(state.params):
-            return _tree.detach(algorithm.relabel_params(state.params, state.server, self.model))
+            params = _tree.detach(algorithm.relabel_params(state.params, state.server, self.model))
+        check_tensors(params, state.params, f"{type(algorithm).__name__}.relabel_params")
+        return params
 
     @contextmanager
     def _computing(self, params, round=0):

@@ -7,10 +7,11 @@ from torch.func import vmap
 from fedrela_sk import _tree
 from fedrela_sk._update import CohortUpdate
 from fedrela_sk.algorithms import Local, LocalRun
-from fedrela_sk.exceptions import NotFiniteError
+from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.training._batches import client_orders
 from fedrela_sk.training._cohort import plan_cohort
 from fedrela_sk.training._criterion import check_output, log_input, row_losses, row_shares, use_counts
+from fedrela_sk.training._hook_checks import check_shape, check_update
 from fedrela_sk.training._model import Batch, client_data
 from fedrela_sk.training._net import solver_of, write_tensors
 from fedrela_sk.training._posteriors import in_evaluation
@@ -180,7 +181,9 @@ class CohortRun:
         if algorithm.overrides("penalty"):
             live = {name: stack.params[name] for name in self.engine.trainable}
             penalty = vmap(lambda params, facts: algorithm.penalty(params, self._local(facts)))
-            losses = losses + penalty(live, stack.facts)
+            losses = losses + check_shape(
+                penalty(live, stack.facts), losses.shape, "penalty, for each client,"
+            )
         losses.backward(torch.ones_like(losses))  # each client's loss moves its own parameters alone
         if algorithm.overrides("correct"):
             self._correct(stack)
@@ -190,6 +193,7 @@ class CohortRun:
         optimizer_step(optimizer)
         with torch.no_grad():
             for name, direction in beside.items():
+                check_shape(direction, stack.params[name].shape, f"decoupled of {name!r}, for each client,")
                 stack.params[name].sub_(optimizer.param_groups[0]["lr"] * direction)
 
     def _losses(self, stack, X, y, shares):
@@ -199,9 +203,10 @@ class CohortRun:
             if not engine.output_checked:
                 check_output(engine.model.raw(X[0]), criterion, engine.n_classes)
                 engine.output_checked = True
-            return vmap(self._own_loss, randomness="different")(
+            losses = vmap(self._own_loss, randomness="different")(
                 stack.params | stack.buffers, stack.facts, X, y, shares
             )
+            return check_shape(losses, shares.shape[:1], "loss, for each client,")
         output = engine.forward(stack, X)
         if not engine.output_checked:
             check_output(output.detach().flatten(0, 1), criterion, engine.n_classes)
@@ -211,7 +216,7 @@ class CohortRun:
         logits = log_input(criterion, output)
         if algorithm.overrides("row_losses"):
             rows = vmap(lambda z, y, facts: algorithm.row_losses(z, y, self._local(facts)))
-            losses = rows(logits, y, stack.facts)
+            losses = check_shape(rows(logits, y, stack.facts), y.shape, "row_losses, for each client,")
         elif hasattr(criterion, "row_losses"):
             rows = vmap(lambda z, y, facts: criterion.row_losses(z, y, facts.get("counts"), self.progress))
             losses = rows(logits, y, stack.facts)
@@ -249,9 +254,9 @@ class CohortRun:
         losses = self.losses.cpu().numpy().astype(np.float64) / sizes
         self._check_losses(losses)
         tensors = {name: p.detach() for name, p in self.whole.params.items()} | self.whole.buffers
-        tensors, state = self._finish(tensors)
-        self._check_finite(tensors)
         shared = set(engine.algorithm.shared(self.received))
+        tensors, state = self._finish(tensors, shared)
+        self._check_finite(tensors)
         kept = {name: tensors[name] for name in self.received if name not in shared}
         sent = {name: stack for name, stack in tensors.items() if name not in kept}
         order = np.array(sorted(range(len(tasks)), key=lambda i: tasks[i].client.position))
@@ -283,7 +288,7 @@ class CohortRun:
             return ()
         return (f"client {task.client.key!r} has one row: BatchNorm in evaluation mode",)
 
-    def _finish(self, tensors):
+    def _finish(self, tensors, shared):
         """The algorithm's `finish` for every client."""
         algorithm, facts = self.engine.algorithm, self.whole.facts
         if not algorithm.overrides("finish"):
@@ -306,9 +311,18 @@ class CohortRun:
             )  # fmt: skip
             with torch.no_grad():
                 new, own = algorithm.finish(one(tensors), local, run)
+            self._check_update(task, new, shared)
             sent.append(new)
             states.append(own)
         return _stack_trees(sent), _stack_trees(states)
+
+    def _check_update(self, task, tensors, shared):
+        try:
+            check_update(self.engine.algorithm, tensors, task.params, shared)
+        except ClientError as error:
+            raise ClientError(
+                f"The update of client {task.client.key!r} in round {self.round}: {error}"
+            ) from error
 
     def _check_losses(self, losses):
         bad = np.flatnonzero(~np.isfinite(losses))

@@ -24,6 +24,7 @@ from fedrela_sk.training._criterion import (
     use_counts,
 )
 from fedrela_sk.training._generator import drawing_generators, seed_generators, training_draws
+from fedrela_sk.training._hook_checks import check_shape, check_update
 from fedrela_sk.training._model import Batch, Model, client_data
 from fedrela_sk.training._net import forward, read_settings, solver_of, tensors_of, write_tensors
 from fedrela_sk.training._posteriors import in_evaluation
@@ -159,18 +160,29 @@ class LoopEngine:
         )  # fmt: skip
         with torch.no_grad():
             tensors, state = self.algorithm.finish(_tree.copy(tensors_of(module)), local, run)
+        shared = set(self.algorithm.shared(task.params))
+        self._named(check_update, task, round, self.algorithm, tensors, task.params, shared)
         bad = _tree.first_not_finite(tensors)
         if bad is not None:
             raise NotFiniteError(
                 f"The update of client {task.client.key!r} in round {round} is not finite in {bad!r}. "
                 "Lower the learning rate, scale the features, or clip gradients."
             )
-        shared = set(self.algorithm.shared(task.params))
         kept = {name: tensors[name] for name in task.params if name not in shared}
         sent = {name: tensor for name, tensor in tensors.items() if name not in kept}
         recorded = {} if recording is None else recording.posteriors(self._evaluate)
         notes = (*notes, *stops)
         return ClientUpdate(task.client, sent, task.weight, kept, state, loss, n_steps, notes, recorded)
+
+    @staticmethod
+    def _named(check, task, round, *arguments):
+        """Run a check whose errors name no client."""
+        try:
+            check(*arguments)
+        except ClientError as error:
+            raise ClientError(
+                f"The update of client {task.client.key!r} in round {round}: {error}"
+            ) from error
 
     def _evaluate(self, client, rows):
         """Posteriors of rows under the model that the module holds."""
@@ -281,7 +293,8 @@ class LoopEngine:
             seen.setdefault("output", output)
             seen["state"] = state
             if algorithm.overrides("penalty"):
-                loss = loss + algorithm.penalty(trainable, local)
+                penalty = algorithm.penalty(trainable, local)
+                loss = loss + (penalty if isinstance(penalty, float) else check_shape(penalty, (), "penalty"))
             loss.backward()
             if algorithm.overrides("decoupled"):
                 seen["beside"] = self._decoupled(local)
@@ -294,6 +307,7 @@ class LoopEngine:
         if "beside" in seen:
             with torch.no_grad():
                 for name, direction in seen["beside"].items():
+                    check_shape(direction, trainable[name].shape, f"decoupled of {name!r}")
                     trainable[name].sub_(optimizer.param_groups[0]["lr"] * direction)
         if seen["state"] is not None:
             local = replace(local, state=_tree.detach(seen["state"]))
@@ -312,12 +326,12 @@ class LoopEngine:
         if self._row_losses:
             output = self._checked(forward(net, x))
             losses = self.algorithm.row_losses(log_input(net.criterion_, output), y, local)
-            return (share * losses).sum(), output, None
+            return (share * check_shape(losses, y.shape, "row_losses")).sum(), output, None
         if not self._output_checked:
             self._checked(self._model.raw(x))
         result = self.algorithm.loss(self._model, Batch(x, y, share, net.criterion_), local)
         loss, state = result if isinstance(result, tuple) else (result, None)
-        return loss, None, state
+        return check_shape(loss, (), "loss"), None, state
 
     def _mixed_loss(self, x, y, weights, local):
         """(loss of a batch whose rows are mixed with partners, the module's output)."""

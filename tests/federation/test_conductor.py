@@ -220,8 +220,8 @@ def test_validation_posteriors_that_are_not_finite_name_the_round():
 
 
 def test_errors_of_a_client_are_not_wrapped_twice():
-    conductor, state = make_conductor(X, CODES, three_clients(), net=make_net(lr=1e308))
-    with pytest.raises(NotFiniteError, match=r"client 0 in round 1"):
+    conductor, state = make_conductor(X, CODES, three_clients(), net=make_net(lr=1e308, max_epochs=3))
+    with pytest.raises(NotFiniteError, match=r"client 0 in round 0"):
         run(conductor, state, 2)
     conductor, state = make_conductor(X, CODES, three_clients(), net=make_net(module__n_classes=4))
     with pytest.raises(NetError, match=r"Client 0, round 0: .*\(rows, 3\); got \(6, 4\)"):

@@ -28,8 +28,14 @@ def fit(net=None, groups=None, y=Y, **params):
 @pytest.mark.parametrize("engine", ["loop", "stacked"])
 def test_a_diverging_rate_names_client_and_round(engine):
     with pytest.raises(
-        NotFiniteError, match=r"loss of client 'east' in round 1 is (nan|inf).*Lower the learning rate"
+        NotFiniteError, match=r"loss of client 'east' in round 0 is (nan|inf).*Lower the learning rate"
     ):
+        fit(make_net(lr=1e308, max_epochs=3), GROUPS, clients=None, engine=engine)
+
+
+@pytest.mark.parametrize("engine", ["loop", "stacked"])
+def test_a_global_model_that_overflows_names_the_round(engine):
+    with pytest.raises(NotFiniteError, match=r"FedAvg.step of round 0 gave '(weight|bias)' that is not finite"):
         fit(make_net(lr=1e308), GROUPS, clients=None, engine=engine)
 
 

@@ -226,7 +226,10 @@ def test_a_schedule_starts_afresh_at_every_client_and_in_every_round(optimizer):
     settings = {"optimizer": optimizer, "max_epochs": 2, "callbacks": [schedule]}
     loop = make_loop([1.0], **settings)
     for round, factor in enumerate((1.0, 0.1, 2.0)):
-        tasks = [make_task(loop, [0], [0], key=key, params={"w": torch.ones(1)}) for key in "ab"]
+        tasks = [
+            make_task(loop, [0], [0], key=key, params={"w": torch.ones(1, dtype=torch.float64)})
+            for key in "ab"
+        ]
         updates = train(loop, tasks, round, lr_factor=factor)
         alone = make_loop([1.0], **settings)
         expected = train_one(alone, [0], [0], lr_factor=factor).tensors["w"]
@@ -298,13 +301,21 @@ def pressed():
     signal.raise_signal(signal.SIGINT)
 
 
+@pytest.fixture
+def ctrl_c():
+    """Python's own handler of SIGINT: processes in the background ignore the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("event", EVENTS)
 @pytest.mark.parametrize("press", [pressed, _thread.interrupt_main])
 def test_ctrl_c_while_a_callback_runs_goes_on_up(event, press):
-    handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         train_one(make_loop([1.0], callbacks=[PressedIn(event, press)]), [0], [0])
-    assert signal.getsignal(signal.SIGINT) is handler
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_stop_after_the_last_epoch_stops_nothing():
@@ -315,6 +326,7 @@ def test_a_stop_after_the_last_epoch_stops_nothing():
     assert train_one(make_loop([1.0], callbacks=[AtTheEnd("none", 1)]), [0], [0]).n_steps == 1
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_before_a_callback_stops_is_not_its_stop():
     """A signal that came earlier, and was taken, does not make the user's interrupt of a later stop."""
 

@@ -115,7 +115,7 @@ def test_updates_share_no_memory_with_anything():
     loop = make_loop([1.0, 1.0])
     task = make_task(loop, [0], [0])
     (first,) = loop.train(0, [task], {})
-    train_one(loop, [1], [1], params={"w": torch.tensor([8.0])})
+    train_one(loop, [1], [1], params={"w": torch.tensor([8.0], dtype=torch.float64)})
     loop.net.module_.w.data.fill_(5)
     assert first.tensors["w"].item() == 0.5
     assert task.params["w"].item() == 1.0

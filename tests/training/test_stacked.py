@@ -378,7 +378,11 @@ def test_bfloat16_runs_and_stays_near():
     ("module", "params", "reason"),
     [
         (nets.LooksAcross, {}, "depends on the other rows of the batch"),
-        (nets.Dense, {"callbacks": [EpochScoring("accuracy")]}, "callback EpochScoring runs in one client"),
+        (
+            nets.Dense,
+            {"callbacks": [EpochScoring("accuracy", on_train=True)]},
+            "callback EpochScoring runs in one client",
+        ),
         (nets.Dense, {"optimizer": torch.optim.LBFGS}, "optimizer LBFGS is not elementwise"),
     ],
     ids=str,

@@ -1,0 +1,199 @@
+"""What a hook returns has the names and shapes that it should, in both engines; nothing is broadcast."""
+
+import numpy as np
+import pytest
+import torch
+from skorch import NeuralNetClassifier
+from torch import nn
+
+from fedrela_sk import FederatedClassifier
+from fedrela_sk.algorithms import Algorithm
+from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
+from fedrela_sk.nets import MLP
+
+X = np.random.default_rng(0).normal(size=(60, 3))
+Y = np.arange(60) % 3
+
+
+def fit(algorithm, engine):
+    net = NeuralNetClassifier(MLP, module__n_features=3, module__n_classes=3, module__hidden=(4,),
+                              criterion=nn.CrossEntropyLoss, lr=0.1, max_epochs=1, batch_size=8)  # fmt: skip
+    return FederatedClassifier(
+        net, clients=4, algorithm=algorithm, n_rounds=2, engine=engine, random_state=0
+    ).fit(X, Y)
+
+
+def first(params):
+    return next(iter(params))
+
+
+class Scalars(Algorithm):
+    def finish(self, params, local, run):
+        return {name: tensor.mean() for name, tensor in params.items()}, local.state
+
+
+class OneScalar(Algorithm):
+    def finish(self, params, local, run):
+        return params | {first(params): params[first(params)].mean()}, local.state
+
+
+class Transposed(Algorithm):
+    def finish(self, params, local, run):
+        return params | {first(params): params[first(params)].T}, local.state
+
+
+class Doubled(Algorithm):
+    def finish(self, params, local, run):
+        return {name: tensor.double() for name, tensor in params.items()}, local.state
+
+
+class Empty(Algorithm):
+    def finish(self, params, local, run):
+        return {}, local.state
+
+
+class Misspelt(Algorithm):
+    def finish(self, params, local, run):
+        name, *_ = params
+        return {n: t for n, t in params.items() if n != name} | {name + "s": params[name]}, local.state
+
+
+class Dropped(Algorithm):
+    def finish(self, params, local, run):
+        return {n: t for n, t in params.items() if n != first(params)}, local.state
+
+
+class KeptDropped(Algorithm):
+    def shared(self, names):
+        return tuple(names)[1:]
+
+    def finish(self, params, local, run):
+        return {n: t for n, t in params.items() if n != first(params)}, local.state
+
+
+class NoTensors(Algorithm):
+    def finish(self, params, local, run):
+        return dict.fromkeys(params, 0.0), local.state
+
+
+class ListOfTensors(Algorithm):
+    def finish(self, params, local, run):
+        return list(params.values()), local.state
+
+
+class StepScalars(Algorithm):
+    def step(self, params, aggregated, server_state, facts):
+        return {name: tensor.mean() for name, tensor in params.items()}, server_state
+
+
+class StepLess(Algorithm):
+    def step(self, params, aggregated, server_state, facts):
+        return {first(params): params[first(params)]}, server_state
+
+
+class StepNaN(Algorithm):
+    def step(self, params, aggregated, server_state, facts):
+        return params | {first(params): params[first(params)] * float("nan")}, server_state
+
+
+class ServerTrainScalars(Algorithm):
+    def server_train(self, model, params, server_state, facts):
+        return {name: tensor.mean() for name, tensor in params.items()}, server_state
+
+
+class PredictsScalars(Algorithm):
+    def predict_params(self, params, server_state, model):
+        return {name: tensor.mean() for name, tensor in params.items()}
+
+
+class PredictsLess(Algorithm):
+    def predict_params(self, params, server_state, model):
+        return {first(params): params[first(params)]}
+
+
+UPDATES = [
+    (Scalars, "finish gave '0.weight' with shape"),
+    (OneScalar, "finish gave .* with shape"),
+    (Transposed, "finish gave .* with shape"),
+    (Doubled, r"finish gave .* in torch.float64, expected .* in torch.float32"),
+    (Empty, "finish sends nothing, although the method shares"),
+    (Misspelt, "finish left out"),
+    (Dropped, "finish left out"),
+    (KeptDropped, "finish left out .* which stays at the client"),
+    (NoTensors, "finish gave float for"),
+    (ListOfTensors, "finish must give a dictionary of tensors by name, got list"),
+]
+ENGINES = pytest.mark.parametrize("engine", ["loop", "stacked"])
+
+
+@ENGINES
+@pytest.mark.parametrize(("method", "message"), UPDATES, ids=lambda value: getattr(value, "__name__", None))
+def test_an_update_of_other_names_or_shapes_is_refused_with_client_and_round(method, message, engine):
+    pattern = rf"The update of client 0 in round 0: {method.__name__}.*{message.removeprefix('finish')}"
+    with pytest.raises(ClientError, match=pattern):
+        fit(method(), engine)
+
+
+@ENGINES
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (StepScalars, "StepScalars.step of round 0 gave .* with shape"),
+        (StepLess, "StepLess.step of round 0 gave tensors of other names .* it lacks"),
+        (ServerTrainScalars, "server_train of round 0 gave .* with shape"),
+        (PredictsScalars, "predict_params gave .* with shape"),
+        (PredictsLess, "predict_params gave tensors of other names"),
+    ],
+)
+def test_what_the_server_makes_has_the_models_names_and_shapes(method, message, engine):
+    with pytest.raises(ClientError, match=message):
+        fit(method(), engine)
+
+
+@ENGINES
+def test_a_global_model_that_is_not_finite_is_refused(engine):
+    with pytest.raises(NotFiniteError, match=r"StepNaN.step of round 0 gave '0.weight'.* not finite"):
+        fit(StepNaN(), engine)
+
+
+# --- hooks of a batch ---------------------------------------------------------------------------------------
+
+
+class VectorPenalty(Algorithm):
+    def penalty(self, params, local):
+        return torch.stack([p.square().sum() for p in params.values()])
+
+
+class MeanRowLoss(Algorithm):
+    own_loss = True
+
+    def row_losses(self, logits, y, local):
+        return nn.functional.cross_entropy(logits, y)
+
+
+class ColumnRowLosses(Algorithm):
+    own_loss = True
+
+    def row_losses(self, logits, y, local):
+        return nn.functional.cross_entropy(logits, y, reduction="none").unsqueeze(1)
+
+
+class RowsAsLoss(Algorithm):
+    own_loss = True
+
+    def loss(self, model, batch, local):
+        return batch.row_losses(model(batch.x))
+
+
+class ScalarDirections(Algorithm):
+    def decoupled(self, params, local):
+        return {name: p.mean() for name, p in params.items()}
+
+
+@ENGINES
+@pytest.mark.parametrize(
+    "method", [VectorPenalty, MeanRowLoss, ColumnRowLosses, RowsAsLoss, ScalarDirections]
+)
+def test_hooks_of_a_batch_that_would_be_broadcast_are_refused(method, engine):
+    with pytest.raises((NetError, ClientError), match="must give shape"):
+        fit(method(), engine)
