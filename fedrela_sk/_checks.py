@@ -9,7 +9,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import check_array, column_or_1d
 
-from fedrela_sk.exceptions import LabelError, PosteriorError
+from fedrela_sk.exceptions import LabelError, NotFiniteError, PosteriorError
 
 # how far a row of posteriors may be from summing to one, by bytes of the floating type it came in
 SUM_TOLERANCE = {2: 1e-2, 4: 1e-4}
@@ -153,6 +153,32 @@ def check_labels(y, n_rows):
 def _is_missing(label):
     # pandas.NA compares to neither True nor False; pandas need not be installed
     return label is None or type(label).__name__ == "NAType" or label != label
+
+
+def finite_posteriors(Q, source):
+    """`Q` itself, if every entry is finite.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (n_rows, n_classes)
+        Posteriors on their way to the caller.
+    source : str
+        What made them, for the error.
+
+    Raises
+    ------
+    NotFiniteError
+        With the first row that has a NaN or an infinity: the first class would be the most probable one.
+    """
+    finite = np.isfinite(Q).all(axis=1)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise NotFiniteError(
+            f"The posterior of row {row} is not finite, {source} gave {np.asarray(Q)[row]} "
+            f"({int((~finite).sum())} such rows). Scale the features as at fit, and "
+            "look for values far from those that were trained on."
+        )
+    return Q
 
 
 def check_classes(classes, n_columns):

@@ -63,7 +63,9 @@ def auxiliary_rows(asked, X, codes, rows, classes, net, check):
             f"of shape {own.shape} and {len(labels)} labels."
         )
     _check_every_class(np.bincount(labels, minlength=len(classes)), classes)
-    return to_tensor(own, net, what="auxiliary X"), torch.from_numpy(labels).to(X.device)
+    return to_tensor(own, net, what="auxiliary X", whole=not X.dtype.is_floating_point), torch.from_numpy(
+        labels
+    ).to(X.device)
 
 
 def _check_every_class(counts, classes):

@@ -62,6 +62,7 @@ def _large_columns(X, limit):
 
 
 def _above(values, limit):
+    values = values.astype(np.float64) if values.dtype.kind == "f" else values
     return (values > limit) | (values < -limit if values.dtype.kind != "u" else False)
 
 

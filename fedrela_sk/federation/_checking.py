@@ -3,10 +3,10 @@
 import difflib
 
 from fedrela_sk.algorithms import ALGORITHMS
-from fedrela_sk.participation import UniformSampling
+from fedrela_sk.participation import Participation, UniformSampling
 
 # Parameters that stand in the signature before what they do is there: their defaults alone are accepted.
-_NOT_YET = {"checkpoint": None, "warm_start": False, "resume": False}
+_NOT_YET = {"checkpoint": None, "warm_start": False, "resume": None}
 
 
 def refuse_reserved(**given):
@@ -88,7 +88,7 @@ def check_recording(settings, algorithm, local_data):
 
 def check_participation(rule, algorithm):
     """Refuse rules of participation that a method cannot follow."""
-    if not hasattr(rule, "choose") or (algorithm.averages and algorithm.sends_model):
+    if not isinstance(rule, Participation) or (algorithm.averages and algorithm.sends_model):
         return
     if isinstance(rule, UniformSampling):
         return
@@ -98,8 +98,10 @@ def check_participation(rule, algorithm):
     )
 
 
-def check_validation(validation, select, X_val, y_val):
+def check_validation(validation, select, X_val, y_val, groups_val=None):
     """Refuse rows to watch the model on that are given by halves or twice, and a choice without any."""
+    if groups_val is not None and X_val is None:
+        raise ValueError("groups_val names the clients of the rows of X_val: pass X_val and y_val too.")
     if (X_val is None) != (y_val is None):
         raise ValueError("X_val and y_val belong together: pass both or neither.")
     if X_val is not None and validation is not None:

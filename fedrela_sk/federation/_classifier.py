@@ -12,6 +12,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
+from fedrela_sk._checks import finite_posteriors
 from fedrela_sk._sklearn import UNUSED, HasMethods, Interval, StrOptions, _fit_context
 from fedrela_sk.algorithms import Algorithm
 from fedrela_sk.exceptions import FedReLaWarning
@@ -19,7 +20,7 @@ from fedrela_sk.federation._boundary import check_new_rows, positions_in, to_ten
 from fedrela_sk.federation._checking import refuse_reserved
 from fedrela_sk.federation._conductor import Conductor
 from fedrela_sk.federation._planning import make_plan
-from fedrela_sk.federation._running import Run
+from fedrela_sk.federation._running import FitMetadata, Run
 from fedrela_sk.participation import Participation
 from fedrela_sk.training import (
     ENGINES,
@@ -133,6 +134,10 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     random_state : int, RandomState instance or None, default=None
         Seed of everything that is drawn: initial weights (of a module class; a module instance brings its own),
         clients, participation, batches, relabelling.
+    classes : array-like of shape (n_classes,) or None, default=None
+        All labels, where `y` of a fold or a group may lack some: they fix `classes_`, the columns of `predict_proba`
+        and the outputs that the net must have. A class that no client has counts 0 in losses and is never a
+        target of relabelling. None: the labels in `y`, or skorch's `classes` where the net names them.
 
     Attributes
     ----------
@@ -184,7 +189,15 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     __metadata_request__score = {"groups": False}
     __metadata_request__predict = {"groups": True}
     __metadata_request__predict_proba = {"groups": True}
-    __metadata_request__fit = {"groups": True, "resume": UNUSED}
+    __metadata_request__predict_log_proba = {"groups": True}
+    # rows to watch the model on are fixed by who calls `fit`, not cut by a search
+    __metadata_request__fit = {
+        "groups": True,
+        "X_val": UNUSED,
+        "y_val": UNUSED,
+        "groups_val": UNUSED,
+        "resume": UNUSED,
+    }
 
     _parameter_constraints = {
         "estimator": [HasMethods(["fit", "get_params"]), None],
@@ -207,6 +220,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
+        "classes": ["array-like", None],
     }
 
     def __init__(
@@ -234,6 +248,7 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         warm_start=False,
         verbose=0,
         random_state=None,
+        classes=None,
     ):
         self.estimator = estimator
         self.clients = clients
@@ -257,10 +272,13 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.warm_start = warm_start
         self.verbose = verbose
         self.random_state = random_state
+        self.classes = classes
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y, groups=None, sample_weight=None, X_val=None, y_val=None, resume=False):
+    def fit(
+        self, X, y, groups=None, sample_weight=None, X_val=None, y_val=None, *, groups_val=None, resume=None
+    ):
         """Simulate the federation.
 
         Parameters
@@ -274,8 +292,11 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,) or None
             Row weights >= 0. They count in the loss, in the average and in every class count.
         X_val, y_val : array-like or None
-            Rows of the same kind to watch the global model on.
-        resume : bool, default=False
+            Rows of the same kind to watch the model on.
+        groups_val : array-like or None
+            The client of each row of `X_val`, as in `client_names_`: where clients have models of their own, each row
+            is judged by its client's. Without it the global model is judged.
+        resume : None
             Reserved.
 
         Returns
@@ -283,8 +304,12 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self : object
         """
         refuse_reserved(checkpoint=self.checkpoint, warm_start=self.warm_start, resume=resume)
-        given = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}  # for callbacks
-        plan, net = make_plan(self, X, y, groups, sample_weight, X_val, y_val)
+        given = {
+            "X": X,
+            "y": y,
+            "metadata": FitMetadata(groups, sample_weight=sample_weight),
+        }  # for callbacks
+        plan, net = make_plan(self, X, y, groups, sample_weight, X_val, y_val, groups_val)
         sizes = [len(spec.train_rows) for spec in plan.specs]
         with device_turn(net.device), torch_threads(threads_for(net, max(sizes))):
             engine, why = start_engine(
@@ -322,17 +347,39 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Columns follow `classes_`.
         """
         check_is_fitted(self)
-        X = check_new_rows(self, X)
-        net = self.net_ if self._own_models is None else self._own_models.net
-        with torch_threads(threads_for(net, len(X))):
-            if self._own_models is None:
-                return posteriors(replica_of(net), to_tensor(X, net), len(self.classes_))
-            positions = self._positions(groups, len(X))
-            return self._own_models.predict(to_tensor(X, net), positions, len(self.classes_))
+        given, X = X, check_new_rows(self, X)
+        own, n_classes = self._own_models, len(self.classes_)
+        net = self.net_ if own is None else own.net
+        with torch_threads(threads_for(net, X.shape[0])):
+            if own is None:
+                Q = posteriors(replica_of(net), self._tensor(X, net), n_classes)
+            else:
+                positions = self._positions(given, groups, X.shape[0])
+                Q = own.predict(self._tensor(X, net), positions, n_classes)
+        return finite_posteriors(Q, "the net")
 
-    def _positions(self, groups, n_rows):
+    def predict_log_proba(self, X, groups=None):
+        """Natural logarithm of `predict_proba`, with the same parameters; of posterior 0 it is -inf.
+
+        Returns
+        -------
+        log_Q : ndarray of shape (n_samples, n_classes), float64
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X, groups))
+
+    def _tensor(self, X, net):
+        """Checked rows as the module takes them."""
+        names = getattr(self, "feature_names_in_", None)
+        return to_tensor(X, net, whole=self._takes_integers, names=names)
+
+    def _positions(self, X, groups, n_rows):
         """Position of each row's client, -1 for unknown."""
         if groups is None:
+            of_fit = getattr(self, "_rows_of_fit", None)  # what a callback is shown, with the rows of the fit
+            if of_fit is not None and X is of_fit[0]:
+                return of_fit[1]
+            self._own_models.say_global()
             return np.full(n_rows, -1)
         groups = np.asarray(groups)
         if groups.shape != (n_rows,):

@@ -4,6 +4,7 @@ import time
 from collections import deque
 
 import numpy as np
+import torch
 
 from fedrela_sk import _tree
 from fedrela_sk.algorithms import Job
@@ -66,7 +67,8 @@ class Conductor:
                 f"No relabelling: no round of {plan.n_rounds} is left to train on new labels."
             )
         params = _tree.copy(params)
-        like, module = plan.data.X.new_empty(0), self.net.module_
+        like = torch.empty(0, dtype=plan.data.dtype, device=plan.data.X.device)
+        module = self.net.module_
         n_clients, n_classes = len(self.present), len(plan.classes)
         job = Job(n_clients, n_classes, plan.classes, plan.seed, like, module, plan.auxiliary)
         return State(

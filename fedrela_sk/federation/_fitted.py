@@ -43,6 +43,7 @@ def fitted_attributes(conductor, state, net, params, kept):
         "kept_mask_": state.keep.copy(),
         "relabel_round_": plan.first_relabel,
         "history_": state.history,
+        "_takes_integers": not plan.data.X.dtype.is_floating_point,
         "_report": relabeling_report(plan.specs, state.relabelings, plan.labels, y_relabeled),
         "_own_models": OwnModels.of(plan.algorithm, net, params, kept, client_sizes(plan, state)),
     }

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk.federation._schedule import choose_clients
+from fedrela_sk.participation import Participation
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def line_up(rule, present, round, seed, sizes, counts):
     counts : ndarray of shape (n_present, n_classes)
         Original rows of each class; shown only to rules that need them.
     """
-    if not hasattr(rule, "choose"):
+    if not isinstance(rule, Participation):
         return Lineup([[spec] for spec in choose_clients(present, rule, round, seed)])
     stream = numpy_stream(seed, Purpose.PARTICIPATION, round)
     counts = counts if rule.needs_counts else None

@@ -4,16 +4,18 @@ from functools import partial
 from numbers import Integral
 
 import numpy as np
+import scipy.sparse
 import torch
 
 from fedrela_sk._random import seed_from
-from fedrela_sk.exceptions import PartitionError
+from fedrela_sk.exceptions import NetError, PartitionError
 from fedrela_sk.federation._auxiliary import auxiliary_rows
 from fedrela_sk.federation._boundary import (
     check_finite,
     check_new_rows,
     check_row_weights,
     check_rows,
+    declared_classes,
     encode_labels,
     to_tensor,
 )
@@ -29,9 +31,10 @@ from fedrela_sk.federation._partition import make_clients
 from fedrela_sk.federation._relabeling import check_relabel_posteriors
 from fedrela_sk.federation._schedule import relabel_round
 from fedrela_sk.federation._state import Plan
-from fedrela_sk.federation._validation import rows_of_the_callers, set_aside
+from fedrela_sk.federation._validation import rows_of_the_callers, set_aside, with_clients
 from fedrela_sk.federation._weights import check_class_weight
 from fedrela_sk.training import LocalData, build_net, check_forward, laid_out
+from fedrela_sk.training._net import floating_dtype
 
 # Parameters of `FederatedClassifier` that the rounds read as they are.
 _AS_GIVEN = (
@@ -40,14 +43,14 @@ _AS_GIVEN = (
 )  # fmt: skip
 
 
-def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val):
+def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val, groups_val=None):
     """The plan of a fit and its net.
 
     Parameters
     ----------
     estimator : FederatedClassifier
         Its parameters are read; number and names of the features are written.
-    X, y, groups, sample_weight, X_val, y_val
+    X, y, groups, sample_weight, X_val, y_val, groups_val
         As at `FederatedClassifier.fit`.
 
     Returns
@@ -63,7 +66,7 @@ def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val):
     """
     check_relabeler(estimator.relabeler)
     X, y = check_rows(estimator, X, y)
-    encoded = encode_labels(y)
+    encoded = encode_labels(y, declared_classes(estimator))
     codes, classes = encoded.codes, encoded.classes
     seed = seed_from(estimator.random_state)
     specs, notes = make_clients(estimator.clients, X, y, groups, seed)
@@ -86,20 +89,21 @@ def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val):
         algorithm.own_loss,
         algorithm.bare_loss,
     )
-    X = to_tensor(X, net, specs)
-    check_forward(net, X, len(classes))
-    X = laid_out(net, X)
-    check_validation(estimator.validation, estimator.select, X_val, y_val)
+    names = getattr(estimator, "feature_names_in_", None)
+    X = laid_out(net, _rows_for(net, X, specs, len(classes), names))
+    check_validation(estimator.validation, estimator.select, X_val, y_val, groups_val)
     check_new = partial(check_new_rows, estimator)
     validation = None
     if X_val is not None:
-        validation = rows_of_the_callers(check_new(X_val, "X_val"), y_val, classes, net)
+        whole = not X.dtype.is_floating_point
+        validation = rows_of_the_callers(check_new(X_val, "X_val"), y_val, classes, net, whole, names)
+        validation = with_clients(validation, groups_val, specs, algorithm)
     elif estimator.validation is not None:
         specs, validation = set_aside(specs, estimator.validation, X, codes, weights, seed)
     rows = _rows_in_training(specs, weights, estimator.validation)
     plan = Plan(
         specs=specs,
-        data=_local_data(X, weights, estimator.local_data),
+        data=_local_data(X, weights, estimator.local_data, floating_dtype(net.module_)),
         labels=np.asarray(y),
         codes=codes,
         classes=classes,
@@ -137,9 +141,25 @@ def _leak(auxiliary):
     )
 
 
-def _local_data(X, weights, local_data):
-    weights = None if weights is None else torch.from_numpy(weights).to(X.device, X.dtype)
-    return LocalData(X, weights, local_data if hasattr(local_data, "mix") else None)
+def _local_data(X, weights, local_data, dtype):
+    weights = None if weights is None else torch.from_numpy(weights).to(X.device, dtype)
+    return LocalData(X, weights, local_data if hasattr(local_data, "mix") else None, dtype)
+
+
+def _rows_for(net, X, specs, n_classes, names):
+    """All rows as the module takes them: floating numbers, or int64 where it fails on those and X is integer."""
+    try:
+        rows = to_tensor(X, net, specs, names=names)
+        check_forward(net, rows, n_classes)
+    except NetError as error:
+        if X.dtype.kind not in "iu" or scipy.sparse.issparse(X):
+            raise
+        try:
+            rows = to_tensor(X, net, specs, whole=True)
+            check_forward(net, rows, n_classes)
+        except NetError:
+            raise error from None
+    return rows
 
 
 def _first_relabel(estimator):

@@ -1,11 +1,13 @@
 """Posteriors from clients' own models: where there is no global one, and where clients have one beside it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
+from fedrela_sk._warnings import warn_user
+from fedrela_sk.exceptions import FedReLaWarning
 from fedrela_sk.training import posteriors
 from fedrela_sk.training._replica import replica_of
 
@@ -84,6 +86,8 @@ class OwnModels:
     kept : dict
         Position of a client to its own tensors.
     sizes : ndarray of shape (n_clients,)
+    said : list
+        Not empty once the caller was warned that groups are missing.
     """
 
     algorithm: Any
@@ -91,6 +95,7 @@ class OwnModels:
     params: dict
     kept: dict
     sizes: np.ndarray
+    said: list = field(default_factory=list)
 
     @classmethod
     def of(cls, algorithm, net, params, kept, sizes):
@@ -99,6 +104,16 @@ class OwnModels:
             return None
         kept = {position: _on_cpu(own) for position, own in kept.items()}
         return cls(algorithm, net, _on_cpu(params), kept, sizes)
+
+    def say_global(self):
+        """Warn, once for a fitted model, that clients' own heads are not asked."""
+        if self.algorithm.personal and not self.said:
+            self.said.append(True)
+            warn_user(
+                f"Clients have heads of their own under {type(self.algorithm).__name__}, but no groups were given: "
+                "the global head predicts. Pass groups=, each row's client as in client_names_.",
+                FedReLaWarning,
+            )
 
     def predict(self, X, positions, n_classes):
         """Posteriors of rows whose clients stand at `positions`, -1 for unknown ones."""

@@ -1,11 +1,33 @@
 """All rounds of one fit: with callbacks, log lines, and the part before the relabel round from memory."""
 
+import numpy as np
 import torch
 
 from fedrela_sk.federation._fitted import fitted_attributes, snapshot
 from fedrela_sk.federation._prefix import PrefixMemory, key_or_warning
 from fedrela_sk.federation._progress import logger, logging_to_stderr, round_line
 from fedrela_sk.training import tensors_of
+
+
+class FitMetadata(dict):
+    """What `fit` was given beside X and y, as scikit-learn hands it to callbacks.
+
+    The dictionary is unpacked into scorers, most of which take no groups. So groups are there for callbacks that ask,
+    ``metadata["groups"]``, and are not among the items that are unpacked.
+    """
+
+    def __init__(self, groups, **items):
+        super().__init__(items)
+        self._groups = groups
+
+    def __missing__(self, key):
+        if key == "groups":
+            return self._groups
+        raise KeyError(key)
+
+    def get(self, key, default=None):
+        """As in any dictionary; "groups" is known too."""
+        return self._groups if key == "groups" else super().get(key, default)
 
 
 class Run:
@@ -37,8 +59,16 @@ class Run:
             self._rounds(state, range(done, n_rounds), context)
         conductor.engine.forget()
         fitted = fitted_attributes(conductor, state, conductor.net, *conductor.finish(state))
-        context.call_on_fit_task_end(**shown, reconstruction_attributes=fitted)
+        context.call_on_fit_task_end(**shown, reconstruction_attributes=self._shown(fitted))
         return fitted
+
+    def _shown(self, fitted):
+        """Fitted attributes for callbacks, to which rows of the fit are those of their own clients."""
+        specs = self.conductor.plan.specs
+        positions = np.full(len(self.conductor.plan.codes), -1)
+        for spec in specs:
+            positions[spec.rows] = spec.position
+        return {**fitted, "_rows_of_fit": (self.given["X"], positions)}
 
     def _before_relabelling(self, state, context):
         """(state, rounds done) up to the relabel round, from `memory` or kept there; (state, 0) without it."""
@@ -75,7 +105,7 @@ class Run:
             if self.estimator.verbose:
                 logger.info(round_line(state.history[-1], conductor.plan.n_rounds))
             stop = task.call_on_fit_task_end(
-                **shown, reconstruction_attributes=lambda: snapshot(conductor, state)
+                **shown, reconstruction_attributes=lambda: self._shown(snapshot(conductor, state))
             )
             if stop:
                 state.history.notes.append(f"A callback stopped the fit after round {round}.")

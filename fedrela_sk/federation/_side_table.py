@@ -1,12 +1,14 @@
 """Rows that clients' samplers made, kept beside the data that were given."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
 from fedrela_sk._random import Purpose, integer_seed
 from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.local_data import resample
-from fedrela_sk.training import LocalData
+from fedrela_sk.training._sparse import append_rows
 
 
 class SideTable:
@@ -72,6 +74,8 @@ class SideTable:
     def _resample(self, state, spec, rows):
         plan, round = self.plan, self._version(state, spec)
         X = plan.data.X[torch.from_numpy(rows)].cpu().numpy()
+        if X.dtype.kind == "i":  # a sampler that mixes rows would round what it makes of integers
+            X = X.astype(np.float64)
         seed = integer_seed(plan.seed, Purpose.LOCAL_DATA, round, spec.code)
         try:
             result = resample(plan.local_data, X, state.codes[rows], plan.classes, seed)
@@ -92,15 +96,24 @@ class SideTable:
             n_new = len(part.X_new)
             self._rows[spec.position] = np.concatenate([rows[part.kept], np.arange(start, start + n_new)])
             start += n_new
-            new.append(torch.from_numpy(np.ascontiguousarray(part.X_new)).to(plan.data.X))
+            new.append(self._as_data(part.X_new))
             if plan.weights is not None:
                 weights.append(self._new_weights(rows, part))
-        X = torch.cat([plan.data.X, *new])
-        if plan.data.weights is None:
-            self.data = LocalData(X, mixing=plan.data.mixing)
-            return
-        added = torch.from_numpy(np.concatenate(weights)).to(plan.data.weights)
-        self.data = LocalData(X, torch.cat([plan.data.weights, added]), plan.data.mixing)
+        self.data = replace(plan.data, X=append_rows(plan.data.X, new))
+        if plan.data.weights is not None:
+            added = torch.from_numpy(np.concatenate(weights)).to(plan.data.weights)
+            self.data = replace(self.data, weights=torch.cat([plan.data.weights, added]))
+
+    def _as_data(self, X_new):
+        """New rows in the dtype of the data, on their device."""
+        X = self.plan.data.X
+        new = torch.from_numpy(np.ascontiguousarray(X_new))
+        if not X.dtype.is_floating_point and not torch.equal(new.to(X.dtype).to(new.dtype), new):
+            raise ClientError(
+                f"local_data={self.plan.local_data!r} made rows with fractions, but the module takes integers. Use a "
+                "sampler that draws rows instead of mixing them, for example RandomOverSampler or SMOTEN."
+            )
+        return new.to(device=X.device, dtype=X.dtype)
 
     def _new_weights(self, rows, part):
         """A new row weighs as much as the mean kept row of its class, or of the client where there is none."""

@@ -123,7 +123,7 @@ class TaskMaker:
         return self._tensors[spec.position]
 
     def _make_tensors(self, state, spec):
-        plan, device, dtype = self.plan, self.plan.data.X.device, self.plan.data.X.dtype
+        plan, device, dtype = self.plan, self.plan.data.X.device, self.plan.data.dtype
         rows = kept_rows(state, spec)
         train_rows, codes = (
             (rows, state.codes[rows]) if self._side is None else self._side.rows(spec.position)

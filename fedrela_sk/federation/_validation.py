@@ -8,8 +8,11 @@ import torch
 from sklearn.metrics import balanced_accuracy_score, log_loss
 
 from fedrela_sk._random import Purpose, numpy_stream
-from fedrela_sk.federation._boundary import codes_of, to_tensor
+from fedrela_sk._warnings import warn_user
+from fedrela_sk.exceptions import FedReLaWarning, GroupsError
+from fedrela_sk.federation._boundary import codes_of, positions_in, to_tensor
 from fedrela_sk.federation._weights import mass
+from fedrela_sk.training._sparse import take_rows
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class Validation:
 
     Attributes
     ----------
-    X : tensor of shape (n_rows, ...)
+    X : tensor of shape (n_rows, ...) or SparseRows
     codes : ndarray of shape (n_rows,), int64
     weights : ndarray of shape (n_rows,) or None
     positions : ndarray of shape (n_rows,) or None
@@ -80,7 +83,7 @@ def hold_out_all(specs, share, seed):
     return held, np.concatenate(rows), positions
 
 
-def rows_of_the_callers(X_val, y_val, classes, net):
+def rows_of_the_callers(X_val, y_val, classes, net, whole=False, names=None):
     """`Validation` on rows given at `fit`.
 
     Parameters
@@ -90,11 +93,47 @@ def rows_of_the_callers(X_val, y_val, classes, net):
     y_val : array-like of shape (n_rows,)
     classes : ndarray of shape (n_classes,)
     net : initialised skorch net
+    whole : bool
+        Whether its module takes integers.
+    names : sequence of str or None
+        Names of the columns.
     """
     codes = codes_of(y_val, classes, "y_val")
-    if len(X_val) != len(codes):
-        raise ValueError(f"X_val has {len(X_val)} rows, but y_val has {len(codes)}. Pass one label per row.")
-    return Validation(to_tensor(X_val, net, what="X_val"), codes)
+    if X_val.shape[0] != len(codes):
+        raise ValueError(
+            f"X_val has {X_val.shape[0]} rows, but y_val has {len(codes)}. Pass one label per row."
+        )
+    return Validation(to_tensor(X_val, net, what="X_val", whole=whole, names=names), codes)
+
+
+def with_clients(validation, groups, specs, algorithm):
+    """Validation rows of the caller's with the position of each row's client.
+
+    Parameters
+    ----------
+    validation : Validation
+    groups : array-like of shape (n_rows,) or None
+        Names of clients; unknown ones are judged by the global model.
+    specs : list of ClientSpec
+    algorithm : Algorithm
+        Where it gives clients heads of their own, missing groups are worth a warning.
+    """
+    if groups is None:
+        if algorithm.personal:
+            warn_user(
+                f"Clients have heads of their own under {type(algorithm).__name__}, but X_val came without "
+                "groups_val: the global head is judged. Pass groups_val=, each row's client.",
+                FedReLaWarning,
+            )
+        return validation
+    groups = np.asarray(groups)
+    if groups.shape != (len(validation.codes),):
+        raise GroupsError(
+            f"groups_val must have one entry per row of X_val: got shape {groups.shape} for {len(validation.codes)} "
+            "rows."
+        )
+    positions = positions_in([spec.key for spec in specs], groups.tolist())
+    return replace(validation, positions=positions)
 
 
 def set_aside(specs, share, X, codes, weights, seed):
@@ -122,4 +161,4 @@ def set_aside(specs, share, X, codes, weights, seed):
             f"{max(len(spec.rows) for spec in specs)} rows. Use a larger share or pass X_val, y_val."
         )
     held_weights = None if weights is None else weights[rows]
-    return specs, Validation(X[torch.from_numpy(rows)], codes[rows], held_weights, positions)
+    return specs, Validation(take_rows(X, rows), codes[rows], held_weights, positions)

@@ -1,7 +1,5 @@
 """A scorer that lets every row be predicted by its own client's model."""
 
-import inspect
-
 import numpy as np
 
 from fedrela_sk._sklearn import _BaseScorer
@@ -9,6 +7,7 @@ from fedrela_sk.metrics._clients import with_unseen
 from fedrela_sk.metrics._confusion import OF_ONE_CLASS, OVERALL
 from fedrela_sk.metrics._federated import federated_score
 from fedrela_sk.metrics._labels import check_groups, rows_by_client
+from fedrela_sk.metrics._predicting import predict_by_client, takes_groups
 
 AVERAGES = ("rows", "clients")
 
@@ -103,11 +102,8 @@ class ClientScorer(_BaseScorer):
 
 def _predict(estimator, X, groups):
     """Predictions of each row's own client."""
-    if groups is None:
-        return estimator.predict(X)
-    taken = inspect.signature(estimator.predict).parameters.values()
-    if any(p.name == "groups" or p.kind is p.VAR_KEYWORD for p in taken):
-        return estimator.predict(X, groups=groups)
+    if groups is None or takes_groups(estimator):
+        return predict_by_client(estimator, "predict", X, groups)
     raise ValueError(
         f"client_scorer was given groups, but {type(estimator).__name__}.predict does not take any: it has no "
         "models of clients. Use federated_scorer."

@@ -10,6 +10,7 @@ from fedrela_sk._sklearn import _num_samples
 from fedrela_sk.exceptions import LabelError
 from fedrela_sk.metrics._confusion import divide
 from fedrela_sk.metrics._labels import check_groups, check_pair, union
+from fedrela_sk.metrics._predicting import predict_by_client
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,8 @@ def client_report(estimator, X, y, groups):
     estimator : fitted classifier
         With `classes_` and `predict`; log loss needs `predict_proba`.
     X : array-like of shape (n_samples, ...)
-        What the classifier takes. It predicts once, for all rows.
+        What the classifier takes. It predicts once, for all rows: where clients have models of their own
+        (``predict(X, groups=...)``), each row by its own client's.
     y : array-like of shape (n_samples,)
         True labels. A label that the classifier never saw has recall 0 and the largest log loss.
     groups : array-like of shape (n_samples,)
@@ -101,7 +103,7 @@ def client_report(estimator, X, y, groups):
     clients, client = check_groups(groups, len(y))
     known = np.asarray(estimator.classes_)
     classes = with_unseen(known, y)
-    true, predicted, _ = check_pair(y, estimator.predict(X), classes)
+    true, predicted, _ = check_pair(y, predict_by_client(estimator, "predict", X, groups), classes)
     shape = (len(clients), len(classes))
     class_count = _table(client, true, shape)
     hits = _table(client, true, shape, weights=true == predicted)
@@ -115,7 +117,7 @@ def client_report(estimator, X, y, groups):
         accuracy=hits.sum(axis=1) / n_rows,
         balanced_accuracy=np.nanmean(recall, axis=1),
         recall=recall,
-        log_loss=_log_loss(estimator, X, true, client, n_rows, len(known)),
+        log_loss=_log_loss(estimator, X, groups, true, client, n_rows, len(known)),
     )
 
 
@@ -131,11 +133,11 @@ def _table(client, true, shape, weights=None):
     return cells.reshape(shape)
 
 
-def _log_loss(estimator, X, true, client, n_rows, n_known):
+def _log_loss(estimator, X, groups, true, client, n_rows, n_known):
     """Mean log loss of each client; `true` holds positions, those from `n_known` on were never seen."""
     if not hasattr(estimator, "predict_proba"):
         return np.full(len(n_rows), np.nan)
-    posteriors = np.asarray(estimator.predict_proba(X))
+    posteriors = np.asarray(predict_by_client(estimator, "predict_proba", X, groups))
     if posteriors.shape != (len(true), n_known):
         raise LabelError(
             f"predict_proba must give one column for each of {n_known} classes_ and one row for each of "

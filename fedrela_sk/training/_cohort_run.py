@@ -36,7 +36,7 @@ class CohortRun:
         self._check_batches()
         self.whole = self._stack()
         self.recording = recording_of(tasks, engine)
-        self.losses = torch.zeros(len(tasks), dtype=engine.data.X.dtype, device=self.device)
+        self.losses = torch.zeros(len(tasks), dtype=engine.data.dtype, device=self.device)
 
     def _make_plan(self):
         """Batches of the cohort; without shuffling they are the same in every round."""
@@ -141,7 +141,7 @@ class CohortRun:
         self.solver = solver_of(optimizer)
         lengths = torch.from_numpy(plan.lengths).to(self.device)
         column = torch.arange(plan.index.shape[1], device=self.device)
-        masks = (column < lengths[:, None]).to(self.engine.data.X.dtype)
+        masks = (column < lengths[:, None]).to(self.engine.data.dtype)
         batches = (self.rows, self.labels, self._shares(masks), masks, lengths.to(masks.dtype))
         n_active = plan.active.tolist()
         places = places_of_steps(plan, self.tasks, self.engine.settings.epochs, self.recording)

@@ -78,7 +78,8 @@ class Crew:
     def _write_data(self):
         """Write the rows under a new name: workers may still have the old ones mapped."""
         data = self.engine.data
-        arrays = (*to_array(data.X), None if data.weights is None else data.weights.numpy(), data.mixing)
+        weights = None if data.weights is None else data.weights.numpy()
+        arrays = (*to_array(data.X), weights, data.mixing, data.module_dtype)
         self._data_version += 1
         joblib.dump(arrays, self._path(f"data{self._data_version}"))
 
@@ -205,12 +206,15 @@ def _load(folder, token):
     fits = _held.__dict__.setdefault("fits", {})
     if token not in fits:
         fits.clear()
-        X, last, weights, mixing = joblib.load(os.path.join(folder, f"data{token[1]}.joblib"), mmap_mode="c")
+        X, last, weights, mixing, dtype = joblib.load(
+            os.path.join(folder, f"data{token[1]}.joblib"), mmap_mode="c"
+        )
         with open(os.path.join(folder, "setup.joblib"), "rb") as file:
             start, (kind, attributes), algorithm, n_classes, seed = cloudpickle.load(file)
         net = object.__new__(kind)
         vars(net).update(attributes)
-        data = LocalData(from_array(X, last), None if weights is None else torch.from_numpy(weights), mixing)
+        weights = None if weights is None else torch.from_numpy(weights)
+        data = LocalData(from_array(X, last), weights, mixing, dtype)
         fits[token] = {"engine": start(net, data, algorithm, n_classes, seed), "version": None}
     return fits[token]
 

@@ -79,7 +79,8 @@ def check_output(output, criterion, n_classes):
         got = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
         raise NetError(
             f"The module must return one column per class, shape (rows, {n_classes}); got {got}. "
-            f"Set the module's number of outputs to {n_classes}."
+            f"Set the module's number of outputs to {n_classes}, or, where y lacks classes that the net knows (a "
+            "fold or a group without them), name all of them: FederatedClassifier(classes=...)."
         )
     if not isinstance(criterion, nn.NLLLoss):
         return

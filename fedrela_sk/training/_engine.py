@@ -102,9 +102,9 @@ def start_engine(engine, net, data, algorithm, n_classes, seed, n_clients, n_job
             f"n_jobs={n_jobs} would start several fits on one device, {data.X.device}. Leave n_jobs at None: the "
             "stacked engine trains many clients on it at once."
         )
-    if data.X.dtype not in (torch.float32, torch.float64):
+    if data.dtype not in (torch.float32, torch.float64):
         raise ValueError(
-            f"n_jobs={n_jobs} needs a net in float32 or float64, got {data.X.dtype}. Leave n_jobs at None."
+            f"n_jobs={n_jobs} needs a net in float32 or float64, got {data.dtype}. Leave n_jobs at None."
         )
     return Crew(running, settings.start, n_jobs, n_threads), why
 

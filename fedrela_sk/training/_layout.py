@@ -1,5 +1,6 @@
 """How images lie in memory: channels last where a module computes the same and a CPU is faster with it."""
 
+import scipy.sparse
 import torch
 from torch import nn
 
@@ -9,6 +10,7 @@ from fedrela_sk.training._generator import forked_generators, seed_generators
 from fedrela_sk.training._net import forward, tensors_of
 from fedrela_sk.training._proof import close, without_dropout
 from fedrela_sk.training._replica import replica_of
+from fedrela_sk.training._sparse import SparseRows
 
 
 def laid_out(net, X):
@@ -44,12 +46,19 @@ def _answer(net, X):
 
 
 def to_array(X):
-    """(array, whether channels were last) of a tensor on the CPU, whose memory the array holds in its order."""
+    """(array, whether channels were last) of a tensor on the CPU, whose memory the array holds in its order.
+
+    `SparseRows` give their matrix.
+    """
+    if isinstance(X, SparseRows):
+        return X.matrix, False
     last = X.ndim == 4 and not X.is_contiguous() and X.is_contiguous(memory_format=torch.channels_last)
     return (X.permute(0, 2, 3, 1) if last else X).numpy(), last
 
 
 def from_array(array, last):
-    """The tensor that `to_array` took apart."""
+    """What `to_array` took apart."""
+    if scipy.sparse.issparse(array):
+        return SparseRows(array)
     X = torch.from_numpy(array)
     return X.permute(0, 3, 1, 2) if last else X

@@ -321,7 +321,7 @@ class LoopEngine:
         if not (self._own_loss or self._row_losses):
             output = self._checked(forward(net, x))
             return batch_loss(net.criterion_, output, y, weights), output, None
-        weights = torch.ones(len(y), dtype=self.data.X.dtype, device=y.device) if weights is None else weights
+        weights = torch.ones(len(y), dtype=self.data.dtype, device=y.device) if weights is None else weights
         share = row_shares(net.criterion_, y, weights)
         if self._row_losses:
             output = self._checked(forward(net, x))

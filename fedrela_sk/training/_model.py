@@ -90,7 +90,10 @@ class ClientData:
 
 def client_data(data, task):
     """`ClientData` of a task."""
-    weights = data.X.new_ones(len(task.rows)) if data.weights is None else data.weights[task.rows]
+    ones = (
+        torch.ones(len(task.rows), dtype=data.dtype, device=data.X.device) if data.weights is None else None
+    )
+    weights = ones if data.weights is None else data.weights[task.rows]
     loss_weights = weights if task.class_weights is None else weights * task.class_weights[task.y]
     return ClientData(data.X[task.rows], task.y, weights, loss_weights)
 

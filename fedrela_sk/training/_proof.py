@@ -13,6 +13,7 @@ from fedrela_sk.training._graph import NotStackable
 from fedrela_sk.training._net import BATCH_NORMS, tensors_of, write_tensors
 from fedrela_sk.training._pristine import Pristine
 from fedrela_sk.training._replica import independent_copy
+from fedrela_sk.training._sparse import SparseRows
 from fedrela_sk.training._stack import Stack
 
 # Columns that are looked at, rows that are taken, and rows among which a column's few values are looked for.
@@ -31,6 +32,8 @@ def telling_rows(X):
     rows : tensor of shape (2 to 64, ...)
         Different ones, if the data have any.
     """
+    if isinstance(X, SparseRows):
+        X = X[:_SEARCHED]
     flat = X.reshape(len(X), -1)
     column = (
         torch.linspace(0, flat.shape[1] - 1, min(flat.shape[1], _COLUMNS), device=X.device).long().unique()

@@ -14,17 +14,25 @@ class LocalData:
 
     Attributes
     ----------
-    X : tensor of shape (n_rows, ...)
-        In the module's dtype, on its device.
+    X : tensor of shape (n_rows, ...) or SparseRows
+        In the module's dtype, or int64 for modules that want integers; on its device.
     weights : tensor of shape (n_rows,) or None
         Row weights in the module's dtype, None where all are one.
     mixing : Mixup or None
         Mixes the rows of every batch.
+    module_dtype : torch.dtype
+        That of the module's parameters.
     """
 
     X: torch.Tensor
     weights: torch.Tensor | None = None
     mixing: Any = None
+    module_dtype: torch.dtype = torch.float32
+
+    @property
+    def dtype(self):
+        """Dtype of losses and weights: that of the rows, or of the module where rows are integers."""
+        return self.X.dtype if self.X.dtype.is_floating_point else self.module_dtype
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,9 @@ def test_a_diverging_rate_names_client_and_round(engine):
 
 @pytest.mark.parametrize("engine", ["loop", "stacked"])
 def test_a_global_model_that_overflows_names_the_round(engine):
-    with pytest.raises(NotFiniteError, match=r"FedAvg.step of round 0 gave '(weight|bias)' that is not finite"):
+    with pytest.raises(
+        NotFiniteError, match=r"FedAvg.step of round 0 gave '(weight|bias)' that is not finite"
+    ):
         fit(make_net(lr=1e308), GROUPS, clients=None, engine=engine)
 
 

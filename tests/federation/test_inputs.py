@@ -1,4 +1,4 @@
-"""X of any kind becomes the module's numbers: dtypes, data frames, images; sparse input is refused."""
+"""X of any kind becomes the module's numbers: dtypes, data frames, images."""
 
 import warnings
 
@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy import sparse
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -108,15 +107,6 @@ def test_the_output_of_a_fitted_column_transformer(output):
     assert_same_weights(fed, make_fed().fit(np.asarray(columns.transform(frame), dtype=float), Y))
     piped = make_pipeline(columns, make_fed()).fit(frame, Y)
     np.testing.assert_array_equal(piped.predict(frame), fed.predict(columns.transform(frame)))
-
-
-@pytest.mark.parametrize("container", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
-def test_sparse_input_is_refused_in_scikit_learns_words(container):
-    with pytest.raises(TypeError, match=r"Sparse data was passed.*dense data is required"):
-        make_fed().fit(container(X), Y)
-    fed = make_fed().fit(X, Y)
-    with pytest.raises(TypeError, match=r"Sparse data was passed.*dense data is required"):
-        fed.predict(container(X))
 
 
 @pytest.mark.parametrize("engine", ["loop", "auto"])
