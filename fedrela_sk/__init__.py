@@ -13,6 +13,8 @@ _NAMES = {
     "FedReLaSampler": "relabel",
     "RelabelingClassifier": "relabel",
     "FederatedClassifier": "federation",
+    "load_model": "federation",
+    "save_model": "federation",
     "DirichletSplit": "splitters",
     "QuantitySkewSplit": "splitters",
     "ShardSplit": "splitters",

@@ -37,6 +37,10 @@ class DatasetError(FedReLaError, OSError):
     """A data file is missing, damaged or not what it should be, or could not be fetched."""
 
 
+class ModelFileError(FedReLaError, ValueError):
+    """A model cannot be written to files, or files hold none that can be read safely."""
+
+
 class FedReLaWarning(UserWarning):
     """Base of every warning of the package: the result is right, but look at this."""
 

@@ -1,6 +1,5 @@
 """`FederatedClassifier`: a federation simulated around a skorch net."""
 
-import warnings
 from contextlib import closing
 from numbers import Integral, Real
 from os import PathLike
@@ -9,32 +8,28 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from fedrela_sk._checks import finite_posteriors
 from fedrela_sk._sklearn import UNUSED, HasMethods, Interval, StrOptions, _fit_context
 from fedrela_sk.algorithms import Algorithm
-from fedrela_sk.exceptions import FedReLaWarning
-from fedrela_sk.federation._boundary import check_new_rows, positions_in, to_tensor
+from fedrela_sk.federation._answering import Answers
 from fedrela_sk.federation._checking import refuse_reserved
 from fedrela_sk.federation._conductor import Conductor
 from fedrela_sk.federation._planning import make_plan
 from fedrela_sk.federation._running import FitMetadata, Run
+from fedrela_sk.federation._serving import ServedClassifier
 from fedrela_sk.participation import Participation
 from fedrela_sk.training import (
     ENGINES,
     Engine,
     device_turn,
-    posteriors,
     start_engine,
     threads_for,
     torch_threads,
 )
-from fedrela_sk.training._replica import replica_of
 
 
-class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Federated training of a skorch net, with re-labelling late in training.
 
     Rows are cut into clients; in every round clients train copies of the global net on their own rows and
@@ -185,11 +180,6 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     (10, 8)
     """
 
-    # an outer splitter's groups need not be clients: only who asks for it scores by client
-    __metadata_request__score = {"groups": False}
-    __metadata_request__predict = {"groups": True}
-    __metadata_request__predict_proba = {"groups": True}
-    __metadata_request__predict_log_proba = {"groups": True}
     # rows to watch the model on are fixed by who calls `fit`, not cut by a search
     __metadata_request__fit = {
         "groups": True,
@@ -283,8 +273,10 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Numbers; cast to the dtype of the module.
+        X : array-like or sparse matrix of shape (n_samples, n_features), or array-like of shape (n_samples, ...)
+            Numbers; cast to the dtype of the module, which must hold whole numbers as they are. Integers stay
+            integers for modules that fail on anything else (`torch.nn.Embedding`). Sparse rows are made dense
+            a client or a chunk of clients at a time.
         y : array-like of shape (n_samples,)
             Labels of any kind.
         groups : array-like of shape (n_samples,) or None
@@ -330,99 +322,19 @@ class FederatedClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             setattr(self, name, value)
         return self
 
-    def predict_proba(self, X, groups=None):
-        """Posteriors of rows.
+    def for_serving(self):
+        """A classifier that predicts as this one does and holds nothing of the rows that it was fitted on.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-        groups : array-like of shape (n_samples,) or None
-            Each row's client, as in `client_names_`. Used where clients have models of their own: with
-            personal heads ("fedrod", "fedloge") a client that is not known gets the global model, with
-            "local_only" the mean of all clients. A global model serves all alike.
+        Labels, histories and relabelers stay behind: what is left is the net, classes, names of columns and, where
+        clients have models of their own, those and the names of clients.
 
         Returns
         -------
-        Q : ndarray of shape (n_samples, n_classes), float64
-            Columns follow `classes_`.
+        served : fedrela_sk.federation.ServedClassifier
+            Small to pickle; `fedrela_sk.federation.save_model` writes it without pickle.
         """
         check_is_fitted(self)
-        given, X = X, check_new_rows(self, X)
-        own, n_classes = self._own_models, len(self.classes_)
-        net = self.net_ if own is None else own.net
-        with torch_threads(threads_for(net, X.shape[0])):
-            if own is None:
-                Q = posteriors(replica_of(net), self._tensor(X, net), n_classes)
-            else:
-                positions = self._positions(given, groups, X.shape[0])
-                Q = own.predict(self._tensor(X, net), positions, n_classes)
-        return finite_posteriors(Q, "the net")
-
-    def predict_log_proba(self, X, groups=None):
-        """Natural logarithm of `predict_proba`, with the same parameters; of posterior 0 it is -inf.
-
-        Returns
-        -------
-        log_Q : ndarray of shape (n_samples, n_classes), float64
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X, groups))
-
-    def _tensor(self, X, net):
-        """Checked rows as the module takes them."""
-        names = getattr(self, "feature_names_in_", None)
-        return to_tensor(X, net, whole=self._takes_integers, names=names)
-
-    def _positions(self, X, groups, n_rows):
-        """Position of each row's client, -1 for unknown."""
-        if groups is None:
-            of_fit = getattr(self, "_rows_of_fit", None)  # what a callback is shown, with the rows of the fit
-            if of_fit is not None and X is of_fit[0]:
-                return of_fit[1]
-            self._own_models.say_global()
-            return np.full(n_rows, -1)
-        groups = np.asarray(groups)
-        if groups.shape != (n_rows,):
-            raise ValueError(
-                f"groups must have one entry per row: got shape {groups.shape} for {n_rows} rows."
-            )
-        positions = positions_in(self.client_names_, groups.tolist())
-        if n_rows and (positions < 0).all():
-            warnings.warn(
-                f"None of the groups is a client that took part, got {groups.tolist()[0]!r} first, where "
-                f"client_names_ begins with {self.client_names_[0]!r}: every row is predicted as one of an unknown "
-                "client. Pass groups of the same kind as at fit.",
-                FedReLaWarning,
-                stacklevel=3,
-            )
-        return positions
-
-    def predict(self, X, groups=None):
-        """Most probable class of rows; parameters as in `predict_proba`.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        Q = self.predict_proba(X, groups)
-        return self.classes_[Q.argmax(axis=1)]
-
-    def score(self, X, y, sample_weight=None, groups=None):
-        """Mean accuracy.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,) or None
-        groups : array-like of shape (n_samples,) or None
-            As in `predict_proba`.
-
-        Returns
-        -------
-        score : float
-        """
-        return float(accuracy_score(y, self.predict(X, groups), sample_weight=sample_weight))
+        return ServedClassifier._of(self)
 
     def relabel_report(self):
         """Which rows of which client were relabelled, and why.

@@ -7,6 +7,7 @@ from fedrela_sk.federation._counting import class_count, client_sizes
 from fedrela_sk.federation._predicting import OwnModels
 from fedrela_sk.federation._relabeling import relabeling_report
 from fedrela_sk.training._net import write_tensors
+from fedrela_sk.training._replica import independent_net
 
 
 def fitted_attributes(conductor, state, net, params, kept):
@@ -43,6 +44,7 @@ def fitted_attributes(conductor, state, net, params, kept):
         "kept_mask_": state.keep.copy(),
         "relabel_round_": plan.first_relabel,
         "history_": state.history,
+        "_algorithm": plan.algorithm,
         "_takes_integers": not plan.data.X.dtype.is_floating_point,
         "_report": relabeling_report(plan.specs, state.relabelings, plan.labels, y_relabeled),
         "_own_models": OwnModels.of(plan.algorithm, net, params, kept, client_sizes(plan, state)),
@@ -54,7 +56,7 @@ def snapshot(conductor, state):
     conductor.engine.forget()
     state = replace(state, history=copy.deepcopy(state.history))
     params = conductor.server.predicting(state)
-    return fitted_attributes(conductor, state, copy.deepcopy(conductor.net), params, dict(state.kept))
+    return fitted_attributes(conductor, state, independent_net(conductor.net), params, dict(state.kept))
 
 
 def _forget_training(net):

@@ -1,6 +1,6 @@
 """Posteriors from clients' own models: where there is no global one, and where clients have one beside it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,10 @@ class OwnModels:
             return None
         kept = {position: _on_cpu(own) for position, own in kept.items()}
         return cls(algorithm, net, _on_cpu(params), kept, sizes)
+
+    def with_net(self, net):
+        """The same models around another copy of the net."""
+        return replace(self, net=net, said=[])
 
     def say_global(self):
         """Warn, once for a fitted model, that clients' own heads are not asked."""

@@ -50,6 +50,14 @@ def private_copy(net):
     return replica
 
 
+def independent_net(net):
+    """A net like another that shares neither module nor optimizer with it, for classes that cannot be pickled too."""
+    copied = object.__new__(type(net))
+    vars(copied).update(vars(net))
+    vars(copied)["module_"] = independent_copy(net.module_)
+    return copied.initialize_optimizer()
+
+
 def independent_copy(module):
     """A copy of a module that shares nothing with it, without gradients."""
     copied = _copied(module, {})
