@@ -1,9 +1,7 @@
 """What a function or a class does, in parts that can be described: source, bytecode, what it refers to."""
 
-import dis
 import functools
 import inspect
-import logging
 import platform
 import sys
 import sysconfig
@@ -11,17 +9,24 @@ import threading
 import types
 from pathlib import Path
 
-from fedrela_sk._version import __version__
+from fedrela_sk.federation._names import codes, names_in
+from fedrela_sk.federation._not_keyable import NotKeyable
+from fedrela_sk.federation._package import edition
+
+__all__ = ["NotKeyable", "class_parts", "function_parts", "is_global", "release", "source_text"]
 
 # Described by name and version, wherever they are installed.
 _KNOWN = {"numpy", "scipy", "sklearn", "skorch", "torch"}
+# What Python itself puts into a class, beside what the class body says.
+_MADE_BY_PYTHON = {
+    "__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__annotate__",
+    "__annotate_func__", "__annotations_cache__", "__firstlineno__", "__static_attributes__", "__slots__",
+    "__match_args__", "__dataclass_fields__", "__dataclass_params__", "__abstractmethods__", "__orig_bases__",
+    "__parameters__", "__classdictcell__", "_abc_impl",
+}  # fmt: skip
 # Python's parser, which finds the text of a class, is not safe under threads before 3.13.
 _reading = threading.Lock()
 _STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
-
-
-class NotKeyable(Exception):
-    """A thing has no stable description; the message says which and why."""
 
 
 def release(module):
@@ -39,7 +44,7 @@ def release(module):
     """
     root = (module or "builtins").split(".")[0]
     if root == "fedrela_sk":
-        return f"fedrela_sk {__version__}"
+        return edition()
     package = sys.modules.get(root)
     file = getattr(package, "__file__", None)
     folders = () if file is None else Path(file).parents
@@ -53,26 +58,37 @@ def release(module):
     return None
 
 
+def is_global(thing):
+    """Whether a function or class is what its module holds under its name; nothing that was made on the way is.
+
+    A closure that a package made, or a function that `functools.wraps` gave another's name, does what its parts
+    say, not what the name says.
+    """
+    place = sys.modules.get(thing.__module__ or "builtins")
+    for name in thing.__qualname__.split("."):
+        place = getattr(place, name, None)
+    return place is thing
+
+
 def source_text(thing):
-    """Source of a function or a class.
+    """Source of a function or a class, None where there is none: typed in by hand, or made by `exec`.
 
     Raises
     ------
     NotKeyable
-        If there is none, or if it is a lambda: its text is that of the whole line.
+        If it is a lambda: its text is that of the whole line.
     """
     if thing.__name__ == "<lambda>":
         raise NotKeyable("a lambda has no stable description: define a named function at module level")
     try:
         with _reading:
             return inspect.getsource(thing)
-    except (OSError, TypeError) as error:
-        name = f"{thing.__module__}.{thing.__qualname__}"
-        raise NotKeyable(f"{name} has no source text that could be compared") from error
+    except (OSError, TypeError, IndexError):
+        return None
 
 
 def function_parts(function):
-    """What a function computes with: its code, defaults, closure and the global things that it names."""
+    """What a function computes with: its code, defaults, closure, attributes and the global things it names."""
     cells = []
     for cell in function.__closure__ or ():
         try:
@@ -83,23 +99,26 @@ def function_parts(function):
         "code": _bytecode(function.__code__),
         "defaults": [function.__defaults__, function.__kwdefaults__],
         "closure": cells,
-        "globals": _globals(function),
+        "attributes": {name: value for name, value in vars(function).items() if name != "__wrapped__"},
+        "names": names_in(function, release),
     }
 
 
 def class_parts(cls):
     """Bases, functions and settings of a class; what Python itself puts there is left out."""
-    parts = {"bases": list(cls.__bases__)}
+    parts = {"bases": [*cls.__bases__, type(cls)]}
     for name, value in vars(cls).items():
         if isinstance(value, staticmethod | classmethod):
-            value = value.__func__
+            value = [type(value).__name__, value.__func__]
         elif isinstance(value, property):
-            value = [value.fget, value.fset, value.fdel]
+            value = ["property", value.fget, value.fset, value.fdel]
         elif isinstance(value, functools.cached_property):
-            value = value.func
+            value = ["cached property", value.func]
+        elif isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType):
+            continue  # a slot
         elif _made_by_dataclass(cls, value):
             value = function_parts(inspect.unwrap(value))
-        elif (name.startswith("__") and not callable(value)) or name == "_abc_impl":
+        elif name in _MADE_BY_PYTHON:
             continue
         parts[name] = value
     return parts
@@ -118,34 +137,12 @@ def _bytecode(code):
     Source text alone would not do: after an edit it is the text of the new file, while the old code runs
     until the module is imported again.
     """
-    constants = [_bytecode(c) if isinstance(c, types.CodeType) else c for c in code.co_consts]
-    return [code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants]
-
-
-def _globals(function):
-    """Global things that a function's code loads, by name."""
-    found = {}
-    for code in _codes(function.__code__):
-        for step in dis.get_instructions(code):
-            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval in function.__globals__:
-                value = function.__globals__[step.argval]
-                found |= dict(_followed(step.argval, value, code.co_names))
-    return found
-
-
-def _codes(code):
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _codes(constant)
-
-
-def _followed(name, value, attributes):
-    """(name, thing): a thing itself; of a module of the user's own, what the code may take from it."""
-    if isinstance(value, logging.Logger):
-        return
-    if not isinstance(value, types.ModuleType):
-        yield name, value
-    elif release(value.__name__) is None:
-        for attribute in set(attributes) & vars(value).keys():
-            yield from _followed(f"{name}.{attribute}", vars(value)[attribute], set(attributes) - {attribute})
+    return [
+        [
+            [part.co_name, part.co_code, part.co_flags, getattr(part, "co_exceptiontable", b"")],
+            [part.co_argcount, part.co_posonlyargcount, part.co_kwonlyargcount],
+            [part.co_names, part.co_varnames, part.co_freevars, part.co_cellvars],
+            [c for c in part.co_consts if not isinstance(c, types.CodeType)],
+        ]
+        for part in codes(code)
+    ]

@@ -1,78 +1,16 @@
 """Training up to the relabel round, kept on disk: a search over tau trains that part once."""
 
-import platform
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy
-import scipy
-import sklearn
-import skorch
-import torch
-from filelock import FileLock  # torch itself depends on it
+from filelock import FileLock
 
-from fedrela_sk._version import __version__
 from fedrela_sk.exceptions import MemoryWarning
-from fedrela_sk.federation._code import NotKeyable
 from fedrela_sk.federation._fingerprint import fingerprint
+from fedrela_sk.federation._key import key_entries
+from fedrela_sk.federation._not_keyable import NotKeyable
 from fedrela_sk.federation._store import CorruptEntry, read_state, write_state
-from fedrela_sk.training import ENGINES
-
-# Parameters of `FederatedClassifier` that change nothing before the relabel round, or stand in the key in
-# another form: n_rounds and relabel_at as the relabel round, random_state as the seed, engine as what runs,
-# clients as the rows of each.
-NOT_IN_KEY = {
-    "relabeler", "relabel_every", "relabel_posteriors", "n_jobs", "memory", "checkpoint", "verbose", "n_rounds",
-    "relabel_at", "random_state", "engine", "clients",
-}  # fmt: skip
-
-
-def prefix_key(params, plan, net, engine, n_threads):
-    """Name of the state at the relabel round: equal exactly where training up to it is.
-
-    Parameters
-    ----------
-    params : dict
-        Parameters of the estimator, not deep.
-    plan : Plan
-    net : initialised skorch net
-        Before round 0: its module holds the initial weights.
-    engine : running engine
-    n_threads : int
-        torch threads.
-
-    Raises
-    ------
-    NotKeyable
-        If some parameter has no stable description.
-    """
-    validation = plan.validation
-    held = None if validation is None else vars(validation)
-    own = params["engine"] if type(params["engine"]) not in (str, *ENGINES.values()) else None
-    return fingerprint(
-        {
-            "versions": {
-                "python": platform.python_version(),
-                "fedrela_sk": __version__,
-                "torch": torch.__version__,
-                "numpy": numpy.__version__,
-                "scipy": scipy.__version__,
-                "sklearn": sklearn.__version__,
-                "skorch": skorch.__version__,
-            },
-            "data": [plan.data.X, plan.codes, plan.classes, plan.weights, held],
-            "clients": [plan.notes, [[spec.key, spec.train_rows] for spec in plan.specs]],
-            "relabel_round": plan.first_relabel,
-            "seed": plan.seed,
-            # what a criterion that defers does depends on the share of rounds that are over
-            "n_rounds": None if getattr(net.criterion_, "defer", None) is None else plan.n_rounds,
-            "engine": [engine.name, engine.kind, engine.unit_size, engine.precision, n_threads, own],
-            "module": net.module_,
-            **({"recorded": True} if plan.records else {}),  # the state holds posteriors then
-            "params": {name: value for name, value in params.items() if name not in NOT_IN_KEY},
-        }
-    )
 
 
 class PrefixMemory:
@@ -91,25 +29,32 @@ class PrefixMemory:
     def entry(self, key):
         """The entry of a key, held under a lock: whoever comes second waits for the first.
 
+        A folder that exists but takes no lock is read without one: files are replaced as a whole, and a pair that
+        does not fit together is seen.
+
+        Parameters
+        ----------
+        key : dict of str
+            As `key_entries` makes it.
+
         Yields
         ------
         entry : PrefixEntry or None
-            None, with a warning, where the folder cannot be written.
+            None, with a warning, where the folder can neither be written nor read.
         """
+        name = fingerprint(key)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.folder / f"{key}.lock")
+            lock = FileLock(self.folder / f"{name}.lock")
             lock.acquire()
         except (OSError, NotImplementedError) as error:  # the latter where a file system has no locks
-            warnings.warn(
-                f"memory={str(self.folder)!r} cannot be written ({error}): the fit goes on without it.",
-                MemoryWarning,
-                stacklevel=2,
-            )
-            yield None
+            readable = self.folder.is_dir()
+            if not readable:
+                _warn_unwritable(self.folder, error)
+            yield PrefixEntry(self.folder / name, key, error) if readable else None
             return
         try:
-            yield PrefixEntry(self.folder / key)
+            yield PrefixEntry(self.folder / name, key)
         finally:
             lock.release()
 
@@ -121,15 +66,21 @@ class PrefixEntry:
     ----------
     path : Path
         Without ending.
+    key : dict of str
+        What the state depends on; stored with it and compared.
+    obstacle : Exception or None
+        Why nothing can be written.
     """
 
-    def __init__(self, path):
+    def __init__(self, path, key, obstacle=None):
         self.path = path
+        self.key = key
+        self.obstacle = obstacle
 
-    def read(self, fresh):
-        """The stored state or None; a corrupt one is reported and counts as none."""
+    def read(self, fresh, n_rounds):
+        """The state after `n_rounds` rounds or None; one that cannot be used is reported and counts as none."""
         try:
-            return read_state(self.path, fresh)
+            return read_state(self.path, fresh, self.key, n_rounds)
         except (CorruptEntry, OSError) as error:
             warnings.warn(
                 f"An entry of memory cannot be read, it is computed again: {error}.",
@@ -140,9 +91,12 @@ class PrefixEntry:
 
     def write(self, state):
         """Store a state; where that fails, the fit goes on with a warning."""
+        if self.obstacle is not None:
+            _warn_unwritable(self.path.parent, self.obstacle)
+            return
         try:
-            write_state(self.path, state)
-        except (OSError, TypeError) as error:  # the latter for groups that JSON has no word for
+            write_state(self.path, state, self.key)
+        except Exception as error:  # a full disk, groups that JSON has no word for, state that is no tensor
             warnings.warn(
                 f"{self.path} cannot be written ({error}): the fit goes on without it.",
                 MemoryWarning,
@@ -151,13 +105,22 @@ class PrefixEntry:
 
 
 def key_or_warning(params, plan, net, engine, n_threads):
-    """`prefix_key`, or None with one warning that says what has no stable description."""
+    """`key_entries`, or None with one warning that says what has no stable description."""
     try:
-        return prefix_key(params, plan, net, engine, n_threads)
+        return key_entries(params, plan, net, engine, n_threads)
     except NotKeyable as reason:
-        warnings.warn(
-            f"memory is not used: {reason}.",
-            MemoryWarning,
-            stacklevel=2,
-        )
+        warn_unused(reason)
         return None
+
+
+def warn_unused(reason):
+    """Say why a fit goes without memory."""
+    warnings.warn(f"memory is not used: {reason}.", MemoryWarning, stacklevel=3)
+
+
+def _warn_unwritable(folder, error):
+    warnings.warn(
+        f"memory={str(folder)!r} cannot be written ({error}): the fit goes on without it.",
+        MemoryWarning,
+        stacklevel=3,
+    )

@@ -2,11 +2,16 @@
 
 import numpy as np
 import torch
+from sklearn.callback import ProgressBar
 
 from fedrela_sk.federation._fitted import fitted_attributes, snapshot
-from fedrela_sk.federation._prefix import PrefixMemory, key_or_warning
+from fedrela_sk.federation._key import moved
+from fedrela_sk.federation._prefix import PrefixMemory, key_or_warning, warn_unused
 from fedrela_sk.federation._progress import logger, logging_to_stderr, round_line
 from fedrela_sk.training import tensors_of
+
+# Callbacks that neither keep nor change anything.
+_SHOWS_ONLY = (ProgressBar,)
 
 
 class FitMetadata(dict):
@@ -75,25 +80,49 @@ class Run:
         key = self._key()
         if key is None:
             return state, 0
-        plan, first = self.conductor.plan, self.conductor.plan.first_relabel
+        first = self.conductor.plan.first_relabel
         with PrefixMemory(self.estimator.memory).entry(key) as entry:
-            stored = None if entry is None else entry.read(state)
+            stored = None if entry is None else entry.read(state, first)
             if stored is not None:
-                if self.estimator.verbose:
-                    logger.info("rounds 1 to %d from memory", first)
+                self._pass_over(first, context)
                 return stored, first
-            stopped = self._rounds(state, range(first), context)
-            if entry is not None and not stopped:
+            self._rounds(state, range(first), context)
+            if entry is not None and self._can_be_stored(key):
                 entry.write(state)
-            return state, plan.n_rounds if stopped else first
+        return state, first
+
+    def _pass_over(self, first, context):
+        """Show the rounds from memory as done."""
+        if self.estimator.verbose:
+            logger.info("rounds 1 to %d from memory", first)
+        for round in range(first):
+            task = context.subcontext(task_name="round", task_id=round)
+            task.call_on_fit_task_begin(estimator=self.estimator)
+            task.call_on_fit_task_end(estimator=self.estimator)
 
     def _key(self):
-        """Name of the state at the relabel round in `memory`, None where nothing is kept."""
+        """What the state at the relabel round depends on, None where nothing is kept."""
         estimator, conductor = self.estimator, self.conductor
         if estimator.memory is None or conductor.plan.first_relabel is None:
             return None
+        for callback in getattr(estimator, "_skl_callbacks", ()):
+            if type(callback) not in _SHOWS_ONLY:
+                warn_unused(
+                    f"the callback {type(callback).__name__} watches every round and may stop the fit, and would see "
+                    "no round that comes from memory"
+                )
+                return None
         params, n_threads = estimator.get_params(deep=False), torch.get_num_threads()
         return key_or_warning(params, conductor.plan, conductor.net, conductor.engine, n_threads)
+
+    def _can_be_stored(self, key):
+        """Whether the caller's objects are as they were before the rounds; a warning where they are not."""
+        changed = moved(self.estimator.get_params(deep=False), self.conductor.plan, key)
+        if changed:
+            warn_unused(
+                f"training changed what {', '.join(changed)} holds, which a state from memory would not bring back"
+            )
+        return not changed
 
     def _rounds(self, state, rounds, context):
         """Run some rounds in place; whether a callback stopped the fit."""

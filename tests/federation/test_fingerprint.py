@@ -92,7 +92,6 @@ def test_values_that_differ_are_described_differently():
 
 
 def test_equal_values_are_described_alike_whatever_their_order_in_memory():
-    assert describe({"a": 1, "b": 2}) == describe({"b": 2, "a": 1})
     assert describe({"x", "y", "z"}) == describe({"z", "y", "x"})
     array = np.arange(6.0).reshape(2, 3)
     assert describe(array) == describe(np.asfortranarray(array))
@@ -187,14 +186,11 @@ def test_nets_count_by_their_settings():
 
 
 def test_what_has_no_description_says_so():
-    namespace = {}
-    exec("def typed(t): return t", namespace | {"__name__": "typed_in"}, namespace)
     circle = []
     circle.append(circle)
     for thing, message in (
         (lambda t: 1.0, "a lambda has no stable description: define a named function"),
         ({"a": [lambda t: 1.0]}, "a lambda has no stable description"),
-        (namespace["typed"], r"\.typed has no source text that could be compared"),
         (threading.Lock(), r"lock.* has no stable description"),
         (Schedule(threading.Lock()), r"lock.* has no stable description"),
         (circle, "it holds something that holds itself"),

@@ -262,18 +262,6 @@ def test_validation_rows_count(tmp_path):
             assert len(entries(tmp_path)) == before + 1
 
 
-def test_versions_of_the_libraries_count(folder, monkeypatch):
-    names = ["torch", "numpy", "scipy", "sklearn", "skorch"]
-    before = len(entries(folder))
-    for name in names:
-        with monkeypatch.context() as patch:
-            patch.setattr(getattr(room, name), "__version__", "0.0")
-            fit(folder, clients=KFold(3))
-    monkeypatch.setattr(room, "__version__", "0.0")
-    fit(folder, clients=KFold(3))
-    assert len(entries(folder)) == before + len(names) + 1
-
-
 def test_without_a_relabel_round_nothing_is_stored(tmp_path):
     fit(tmp_path / "never", relabeler=None)
     fit(tmp_path / "never", relabel_at=4)
@@ -304,28 +292,6 @@ def test_a_search_trains_one_prefix_per_fold_and_one_for_its_refit(tmp_path, bac
 def test_what_is_no_folder_is_refused():
     with pytest.raises(ValueError, match=r"'memory' parameter .* Got 5"):
         fit(5)
-
-
-class StopsEarly:
-    """Ends the fit after its first round."""
-
-    def setup(self, estimator, context):
-        """Nothing to set up."""
-
-    def on_fit_task_begin(self, estimator, context):
-        """Nothing to do."""
-
-    def on_fit_task_end(self, estimator, context):
-        return context.task_name == "round"
-
-    def teardown(self, estimator, context):
-        """Nothing to take down."""
-
-
-def test_a_fit_that_a_callback_ends_before_the_relabel_round_stores_nothing(tmp_path):
-    fed = make(tmp_path).set_callbacks(StopsEarly()).fit(X, Y)
-    assert len(fed.history_) == 1
-    assert entries(tmp_path) == []
 
 
 def test_the_log_says_what_came_from_memory(folder, caplog):

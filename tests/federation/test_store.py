@@ -1,5 +1,6 @@
 """A federation's state on disk and back: everything comes back, and damage is never taken for a state."""
 
+import dataclasses
 import hashlib
 import json
 
@@ -11,6 +12,7 @@ from fedrela_sk.federation._state import State
 from fedrela_sk.federation._store import FORMAT, CorruptEntry, read_state, write_state
 from fedrela_sk.report import History, RoundRecord
 
+KEY = {"data": "123", "seed": "456"}
 PARAMS = {
     "z.weight": torch.arange(6, dtype=torch.float32).reshape(2, 3),
     "a/b.running_mean": torch.tensor([0.1, 0.2], dtype=torch.float64),
@@ -81,8 +83,8 @@ def assert_same_tree(one, other):
 @pytest.mark.parametrize("best", [False, True])
 def test_everything_comes_back(tmp_path, best):
     state = make_state(best=best)
-    write_state(tmp_path / "entry", state)
-    found = read_state(tmp_path / "entry", make_state(fresh=True))
+    write_state(tmp_path / "entry", state, KEY)
+    found = read_state(tmp_path / "entry", make_state(fresh=True), KEY, 2)
     assert_same_tree(found.params, state.params)
     assert_same_tree(found.server, state.server)
     for name in ("kept", "clients", "recorded"):
@@ -105,32 +107,32 @@ def test_everything_comes_back(tmp_path, best):
 
 def test_what_comes_back_shares_no_memory_and_may_be_written_to(tmp_path):
     state = make_state()
-    write_state(tmp_path / "entry", state)
-    found = read_state(tmp_path / "entry", make_state(fresh=True))
+    write_state(tmp_path / "entry", state, KEY)
+    found = read_state(tmp_path / "entry", make_state(fresh=True), KEY, 2)
     found.params["z.weight"].zero_()
-    again = read_state(tmp_path / "entry", make_state(fresh=True))
+    again = read_state(tmp_path / "entry", make_state(fresh=True), KEY, 2)
     assert_same_tree(again.params, state.params)
 
 
 def test_where_nothing_is_stored_nothing_comes_back(tmp_path):
-    assert read_state(tmp_path / "entry", make_state(fresh=True)) is None
-    write_state(tmp_path / "entry", make_state())
+    assert read_state(tmp_path / "entry", make_state(fresh=True), KEY, 2) is None
+    write_state(tmp_path / "entry", make_state(), KEY)
     for ending in ("json", "safetensors"):
         (tmp_path / f"entry.{ending}").rename(tmp_path / "away")
-        assert read_state(tmp_path / "entry", make_state(fresh=True)) is None
+        assert read_state(tmp_path / "entry", make_state(fresh=True), KEY, 2) is None
         (tmp_path / "away").rename(tmp_path / f"entry.{ending}")
-    assert read_state(tmp_path / "entry", make_state(fresh=True)) is not None
+    assert read_state(tmp_path / "entry", make_state(fresh=True), KEY, 2) is not None
 
 
 def test_a_second_state_takes_the_place_of_the_first(tmp_path):
-    write_state(tmp_path / "entry", make_state(best=True))
-    write_state(tmp_path / "entry", make_state())
-    assert read_state(tmp_path / "entry", make_state(fresh=True)).best is None
+    write_state(tmp_path / "entry", make_state(best=True), KEY)
+    write_state(tmp_path / "entry", make_state(), KEY)
+    assert read_state(tmp_path / "entry", make_state(fresh=True), KEY, 2).best is None
     assert sorted(file.name for file in tmp_path.iterdir()) == ["entry.json", "entry.safetensors"]
 
 
 def test_files_hold_no_pickle(tmp_path):
-    write_state(tmp_path / "entry", make_state())
+    write_state(tmp_path / "entry", make_state(), KEY)
     outer = json.loads((tmp_path / "entry.json").read_text())
     assert set(outer) == {"checksum", "facts"}
     assert json.loads(outer["facts"])["format"] == FORMAT
@@ -144,7 +146,7 @@ def test_a_state_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.replace", full)
     with pytest.raises(OSError, match="no space left"):
-        write_state(tmp_path / "entry", make_state())
+        write_state(tmp_path / "entry", make_state(), KEY)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -194,29 +196,105 @@ def resigned(**changes):
     ],
 )
 def test_damage_is_told(tmp_path, file, damage, message):
-    write_state(tmp_path / "entry", make_state(best=True))
+    write_state(tmp_path / "entry", make_state(best=True), KEY)
     path = tmp_path / f"entry.{file}"
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(CorruptEntry, match=message):
-        read_state(tmp_path / "entry", make_state(fresh=True))
+        read_state(tmp_path / "entry", make_state(fresh=True), KEY, 2)
 
 
 def test_any_flipped_byte_is_seen(tmp_path):
-    write_state(tmp_path / "entry", make_state())
+    write_state(tmp_path / "entry", make_state(), KEY)
     for file in ("entry.json", "entry.safetensors"):
         content = (tmp_path / file).read_bytes()
         for i in range(0, len(content), 97):
             (tmp_path / file).write_bytes(content[:i] + bytes([content[i] ^ 64]) + content[i + 1 :])
             with pytest.raises(CorruptEntry):
-                read_state(tmp_path / "entry", make_state(fresh=True))
+                read_state(tmp_path / "entry", make_state(fresh=True), KEY, 2)
         (tmp_path / file).write_bytes(content)
 
 
+def without(name):
+    """The facts without one of them, under a checksum that fits."""
+
+    def edit(content):
+        facts = json.loads(json.loads(content)["facts"])
+        del facts[name]
+        text = json.dumps(facts)
+        return json.dumps({"checksum": hashlib.sha256(text.encode()).hexdigest(), "facts": text}).encode()
+
+    return edit
+
+
+def signed(text):
+    """A text as facts, under a checksum that fits."""
+    outer = json.dumps({"checksum": hashlib.sha256(text.encode()).hexdigest(), "facts": text})
+    return lambda content: outer.encode()
+
+
+FACTS = ("format", "key", "names", "tensors", "records", "notes", "best")
+WRONG = (None, 5, -1, "text", [], [1], [[1, 2]], {}, {"a": 1}, [None], [{"round": 0}, {"round": 1}])
+ODD = {
+    "nested without end": lambda content: b"[" * 100_000,
+    "nested facts": signed("[" * 100_000),
+    "facts that are a list": signed("[1]"),
+    "facts that are a number": signed("1"),
+    "facts that are no JSON": signed("{"),
+    "no number": signed('{"format": NaN}'),
+    **{f"without {name}": without(name) for name in FACTS},
+    **{f"{name} is {value!r}": resigned(**{name: value}) for name in FACTS for value in WRONG},
+}
+# what a state may well be: no note, no best round; texts of notes are nobody's business
+FINE = {"notes is []", "best is None"}
+
+
+@pytest.mark.parametrize("name", [name for name in ODD if name not in FINE])
+def test_whatever_decoding_raises_is_damage(tmp_path, name):
+    write_state(tmp_path / "entry", make_state(best=True), KEY)
+    path, fresh = tmp_path / "entry.json", make_state(fresh=True)
+    path.write_bytes(ODD[name](path.read_bytes()))
+    with pytest.raises(CorruptEntry):
+        read_state(tmp_path / "entry", fresh, KEY, 2)
+    assert (len(fresh.history), fresh.history.notes) == (
+        0,
+        ["of the partition"],
+    )  # ready to be computed again
+
+
+def test_an_entry_of_another_key_is_told(tmp_path):
+    """Renamed, or copied over another one."""
+    write_state(tmp_path / "entry", make_state(), KEY)
+    for key in (KEY | {"seed": "other"}, KEY | {"more": "1"}, {"data": "123"}):
+        with pytest.raises(CorruptEntry, match=r"entry\.json was stored for another fit: (seed|more)$"):
+            read_state(tmp_path / "entry", make_state(fresh=True), key, 2)
+
+
+def test_a_state_of_another_model_or_length_is_told(tmp_path):
+    state = make_state()
+    write_state(tmp_path / "entry", state, KEY)
+    with pytest.raises(CorruptEntry, match="does not hold the records of rounds 0 to 2"):
+        read_state(tmp_path / "entry", make_state(fresh=True), KEY, 3)
+    for changes in ({"empty": torch.zeros(1, 3)}, {"more": torch.zeros(1)}):
+        fresh = make_state(fresh=True)
+        fresh.params = fresh.params | changes
+        with pytest.raises(CorruptEntry, match=rf"holds another model: {next(iter(changes))}"):
+            read_state(tmp_path / "entry", fresh, KEY, 2)
+
+
+@pytest.mark.parametrize("name", [("a", 1), (("a",), 2), np.str_("a"), np.float64(0.5)])
+def test_a_record_that_json_would_change_is_not_written(tmp_path, name):
+    state = make_state()
+    state.history.append(dataclasses.replace(make_record(2), participants=(name,)))
+    with pytest.raises(TypeError, match="JSON does not keep the record of round 2"):
+        write_state(tmp_path / "entry", state, KEY)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_tensors_that_are_none_are_told_whatever_their_checksum(tmp_path):
-    write_state(tmp_path / "entry", make_state())
+    write_state(tmp_path / "entry", make_state(), KEY)
     garbage = b"not safetensors at all"
     edit = resigned(tensors=hashlib.sha256(garbage).hexdigest())
     (tmp_path / "entry.safetensors").write_bytes(garbage)
     (tmp_path / "entry.json").write_bytes(edit((tmp_path / "entry.json").read_bytes()))
     with pytest.raises(CorruptEntry, match=r"entry\.safetensors cannot be read"):
-        read_state(tmp_path / "entry", make_state(fresh=True))
+        read_state(tmp_path / "entry", make_state(fresh=True), KEY, 2)
