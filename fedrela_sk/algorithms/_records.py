@@ -159,6 +159,12 @@ class LocalRun:
     trainable: tuple = ()
 
 
+def frozen_names(module):
+    """Names of a module's parameters that do not learn, a set; as in `trainable_names`."""
+    named = module.named_parameters(remove_duplicate=False)
+    return {name for name, param in named if not param.requires_grad}
+
+
 def trainable_names(module):
     """Names of a module's parameters that learn, a tuple; one that has several names is there under each."""
     named = module.named_parameters(remove_duplicate=False)

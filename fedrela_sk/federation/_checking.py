@@ -18,6 +18,21 @@ def refuse_reserved(**given):
             )
 
 
+def refuse_class(name, value):
+    """Refuse a class where an instance of it is meant, with the spelling that is."""
+    if isinstance(value, type):
+        raise ValueError(
+            f"{name} must be an instance, got the class {value.__name__}. Pass {value.__name__}(...), with its "
+            "parentheses."
+        )
+
+
+def check_classes_for_instances(estimator):
+    """Refuse classes as values of the parameters of a federation that take objects."""
+    for name in ("estimator", "clients", "algorithm", "relabeler", "participation", "local_data", "engine"):
+        refuse_class(name, getattr(estimator, name))
+
+
 def check_relabeler(relabeler):
     """Refuse bad parameters of a relabeler of ours now, not after most rounds."""
     if hasattr(relabeler, "_parameter_constraints"):
@@ -28,6 +43,7 @@ def check_algorithm(algorithm):
     """The method as an object, its hyper-parameters checked."""
     if isinstance(algorithm, str):
         algorithm = _named(algorithm)()
+    refuse_class("algorithm", algorithm)
     algorithm.check()
     return algorithm
 
@@ -46,10 +62,6 @@ def _named(name):
 
 def check_local_data(local_data, algorithm):
     """Refuse what is no tool for a client's rows, and mixing where the method makes its loss from features."""
-    if isinstance(local_data, type):
-        raise ValueError(
-            f"local_data must be an instance, got the class {local_data.__name__}. Pass {local_data.__name__}()."
-        )
     if hasattr(local_data, "_parameter_constraints"):
         local_data._validate_params()  # now: later, a sampler's ValueError means that a client has too few rows
     if hasattr(local_data, "mix") and algorithm.overrides("loss"):

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from fedrela_sk._sklearn import UNUSED, HasMethods, Interval, StrOptions, _fit_context
 from fedrela_sk.algorithms import Algorithm
 from fedrela_sk.federation._answering import Answers
-from fedrela_sk.federation._checking import refuse_reserved
+from fedrela_sk.federation._checking import check_classes_for_instances, refuse_reserved
 from fedrela_sk.federation._conductor import Conductor
 from fedrela_sk.federation._planning import make_plan
 from fedrela_sk.federation._running import FitMetadata, Run
@@ -156,7 +156,8 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
     kept_mask_ : ndarray of shape (n_samples,), bool
         Rows that a relabeler's mask left in training.
     relabel_round_ : int or None
-        Index of the first round trained on new labels; None if there was no relabelling.
+        Index of the first round trained on new labels; None if there was no relabelling, or if a callback stopped
+        the fit before it.
     history_ : fedrela_sk.report.History
         One record per round.
     engine_ : str
@@ -192,20 +193,24 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
     _parameter_constraints = {
         "estimator": [HasMethods(["fit", "get_params"]), None],
         "clients": [Interval(Integral, 1, None, closed="left"), HasMethods(["split", "get_n_splits"]), None],
-        "algorithm": [str, Algorithm],
+        "algorithm": [
+            str,
+            Algorithm,
+            type,
+        ],  # classes have an error of their own, with the spelling that is meant
         "relabeler": [HasMethods(["fit", "relabel"]), None],
         "relabel_at": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0, 1, closed="neither")],
         "relabel_every": [Interval(Integral, 1, None, closed="left"), None],
         "relabel_posteriors": [dict, None],
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
-        "participation": [Interval(Real, 0, 1, closed="right"), Participation],
+        "participation": [Interval(Real, 0, 1, closed="right"), Participation, type],
         "client_weight": [StrOptions({"size", "uniform"}), "array-like", callable],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "local_data": [HasMethods("fit_resample"), HasMethods("mix"), None],
         "lr_schedule": [Interval(Real, 0, None, closed="neither"), callable, None],
         "validation": [Interval(Real, 0, 1, closed="neither"), None],
         "select": [StrOptions({"last", "best_validation"})],
-        "engine": [StrOptions({"auto", *ENGINES}), Engine],
+        "engine": [StrOptions({"auto", *ENGINES}), Engine, type],
         "memory": [str, PathLike, None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
@@ -295,6 +300,7 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
         -------
         self : object
         """
+        check_classes_for_instances(self)
         refuse_reserved(checkpoint=self.checkpoint, warm_start=self.warm_start, resume=resume)
         given = {
             "X": X,

@@ -8,6 +8,7 @@ import torch
 
 from fedrela_sk import _tree
 from fedrela_sk.algorithms import Job
+from fedrela_sk.algorithms._records import frozen_names
 from fedrela_sk.exceptions import NotFiniteError
 from fedrela_sk.federation._asking import ask_clients
 from fedrela_sk.federation._collecting import Collecting
@@ -51,6 +52,7 @@ class Conductor:
         self.tasks = TaskMaker(plan, engine, net.criterion_, self.present)
         self.server = Server(plan, net, engine.settings, len(self.present))
         self._counts = original_counts(plan, self.present)
+        self._frozen = frozen_names(net.module_)
         self._parameters = {name for name, _ in net.module_.named_parameters(remove_duplicate=False)}
 
     def start(self, params):
@@ -89,7 +91,8 @@ class Conductor:
         predictor = len(relabeled) * _tree.nbytes(algorithm.for_relabeling(state.server))
         reported, asked_model = self._ask(state, chosen, round)
         tasks = with_recording(self.tasks.make(state, chosen, round), self.plan, state, round)
-        sent = model_nbytes(algorithm, state) * len(tasks) + once_nbytes(algorithm, state, tasks)
+        sent = model_nbytes(algorithm, state, self._frozen) * len(tasks)
+        sent += once_nbytes(algorithm, state, tasks, self._frozen)
         receipts = self._train(state, round, tasks, lineup)
         loss, score = self._validate(state, round)
         n_rows = {task.client.position: len(task.rows) for task in tasks}
@@ -184,7 +187,7 @@ class Conductor:
             round / plan.n_rounds,
         )
         idle = len({task.client.position for task in tasks} - {spec.position for spec in chosen})
-        received = idle * model_nbytes(algorithm, state) * algorithm.report_needs_model
+        received = idle * model_nbytes(algorithm, state, self._frozen) * algorithm.report_needs_model
         facts = self.server.facts(round, len(tasks), state.params)
         state.server = algorithm.gather(answers.reports, state.server, facts)
         return answers.nbytes, received

@@ -42,13 +42,19 @@ def fitted_attributes(conductor, state, net, params, kept):
         "y_relabeled_": y_relabeled,
         "relabeled_mask_": y_relabeled != plan.labels,
         "kept_mask_": state.keep.copy(),
-        "relabel_round_": plan.first_relabel,
+        "relabel_round_": _relabel_round(plan, state),
         "history_": state.history,
         "_algorithm": plan.algorithm,
         "_takes_integers": not plan.data.X.dtype.is_floating_point,
         "_report": relabeling_report(plan.specs, state.relabelings, plan.labels, y_relabeled),
         "_own_models": OwnModels.of(plan.algorithm, net, params, kept, client_sizes(plan, state)),
     }
+
+
+def _relabel_round(plan, state):
+    """The relabel round, None before it has begun: a callback may have stopped the fit."""
+    begun = plan.first_relabel is not None and len(state.history) > plan.first_relabel
+    return plan.first_relabel if begun else None
 
 
 def snapshot(conductor, state):

@@ -3,16 +3,17 @@
 from fedrela_sk import _tree
 
 
-def model_nbytes(algorithm, state):
-    """Bytes that every chosen client receives before it trains."""
-    shared = _tree.subset(state.params, algorithm.shared(state.params))
+def model_nbytes(algorithm, state, frozen=()):
+    """Bytes that every chosen client receives before it trains; it has `frozen` tensors from its first round on."""
+    shared = _tree.subset(state.params, [n for n in algorithm.shared(state.params) if n not in frozen])
     return _tree.nbytes(shared) + _tree.nbytes(algorithm.broadcast(state.server))
 
 
-def once_nbytes(algorithm, state, tasks):
+def once_nbytes(algorithm, state, tasks, frozen=()):
     """Bytes of what clients receive when they take part for the first time, all new ones together."""
-    if not algorithm.overrides("once"):
+    if not (frozen or algorithm.overrides("once")):
         return 0
     known = {key for record in state.history for key in record.participants}
     n_new = sum(task.client.key not in known for task in tasks)
-    return n_new * _tree.nbytes(algorithm.once(state.server))
+    fixed = _tree.subset(state.params, [n for n in algorithm.shared(state.params) if n in frozen])
+    return n_new * (_tree.nbytes(algorithm.once(state.server)) + _tree.nbytes(fixed))

@@ -1,11 +1,11 @@
 """Training up to the relabel round, kept on disk: a search over tau trains that part once."""
 
-import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock
 
+from fedrela_sk._warnings import warn_user
 from fedrela_sk.exceptions import MemoryWarning
 from fedrela_sk.federation._fingerprint import fingerprint
 from fedrela_sk.federation._key import key_entries
@@ -82,11 +82,7 @@ class PrefixEntry:
         try:
             return read_state(self.path, fresh, self.key, n_rounds)
         except (CorruptEntry, OSError) as error:
-            warnings.warn(
-                f"An entry of memory cannot be read, it is computed again: {error}.",
-                MemoryWarning,
-                stacklevel=2,
-            )
+            warn_user(f"An entry of memory cannot be read, it is computed again: {error}.", MemoryWarning)
             return None
 
     def write(self, state):
@@ -97,11 +93,7 @@ class PrefixEntry:
         try:
             write_state(self.path, state, self.key)
         except Exception as error:  # a full disk, groups that JSON has no word for, state that is no tensor
-            warnings.warn(
-                f"{self.path} cannot be written ({error}): the fit goes on without it.",
-                MemoryWarning,
-                stacklevel=2,
-            )
+            warn_user(f"{self.path} cannot be written ({error}): the fit goes on without it.", MemoryWarning)
 
 
 def key_or_warning(params, plan, net, engine, n_threads):
@@ -115,12 +107,10 @@ def key_or_warning(params, plan, net, engine, n_threads):
 
 def warn_unused(reason):
     """Say why a fit goes without memory."""
-    warnings.warn(f"memory is not used: {reason}.", MemoryWarning, stacklevel=3)
+    warn_user(f"memory is not used: {reason}.", MemoryWarning)
 
 
 def _warn_unwritable(folder, error):
-    warnings.warn(
-        f"memory={str(folder)!r} cannot be written ({error}): the fit goes on without it.",
-        MemoryWarning,
-        stacklevel=3,
+    warn_user(
+        f"memory={str(folder)!r} cannot be written ({error}): the fit goes on without it.", MemoryWarning
     )

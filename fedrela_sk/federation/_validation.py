@@ -39,6 +39,7 @@ class Validation:
         with warnings.catch_warnings():
             # a class may be missing here: recall is averaged over those present
             warnings.filterwarnings("ignore", message="y_pred contains classes not in y_true")
+            warnings.filterwarnings("ignore", message="A single label was found")
             score = balanced_accuracy_score(self.codes, Q.argmax(1), sample_weight=self.weights)
         return float(loss), float(score)
 

@@ -11,7 +11,7 @@ from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.training._batches import client_orders
 from fedrela_sk.training._cohort import plan_cohort
 from fedrela_sk.training._criterion import check_output, log_input, row_losses, row_shares, use_counts
-from fedrela_sk.training._hook_checks import check_shape, check_update
+from fedrela_sk.training._hook_checks import check_frozen, check_shape, check_update
 from fedrela_sk.training._model import Batch, client_data
 from fedrela_sk.training._net import solver_of, write_tensors
 from fedrela_sk.training._posteriors import in_evaluation
@@ -258,7 +258,8 @@ class CohortRun:
         tensors, state = self._finish(tensors, shared)
         self._check_finite(tensors)
         kept = {name: tensors[name] for name in self.received if name not in shared}
-        sent = {name: stack for name, stack in tensors.items() if name not in kept}
+        frozen = {name for name, learns in engine.param_names.items() if not learns}
+        sent = {name: stack for name, stack in tensors.items() if name not in kept and name not in frozen}
         order = np.array(sorted(range(len(tasks)), key=lambda i: tasks[i].client.position))
         turn = torch.from_numpy(order).to(self.device)
         straight = (order == np.arange(len(order))).all()
@@ -319,6 +320,8 @@ class CohortRun:
     def _check_update(self, task, tensors, shared):
         try:
             check_update(self.engine.algorithm, tensors, task.params, shared)
+            frozen = {name for name, learns in self.engine.param_names.items() if not learns}
+            check_frozen(frozen, tensors, task.params)
         except ClientError as error:
             raise ClientError(
                 f"The update of client {task.client.key!r} in round {self.round}: {error}"

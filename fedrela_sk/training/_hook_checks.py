@@ -48,6 +48,29 @@ def check_update(algorithm, tensors, received, shared, stacked=False):
         )
 
 
+def check_frozen(frozen, tensors, received):
+    """Refuse that a parameter moved which does not learn: it travels once, not in every round.
+
+    Parameters
+    ----------
+    frozen : set of str
+        Names of the parameters that did not learn before round 0.
+    tensors, received : dict of tensors
+        The client's model after and before it trained.
+
+    Raises
+    ------
+    ClientError
+        With the first such parameter.
+    """
+    for name in frozen & tensors.keys():
+        if not torch.equal(tensors[name], received[name]):
+            raise ClientError(
+                f"parameter {name!r} did not learn before round 0 (requires_grad is False) and has moved. Let it "
+                "learn from the start, and freeze it for a while by a callback."
+            )
+
+
 def check_tensors(given, expected, where, extra=False):
     """Refuse tensors by name that are not of the shape and dtype of others.
 

@@ -10,7 +10,7 @@ from fedrela_sk import _tree
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk._update import ClientUpdate
 from fedrela_sk.algorithms import Local, LocalRun
-from fedrela_sk.algorithms._records import trainable_names
+from fedrela_sk.algorithms._records import frozen_names, trainable_names
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
 from fedrela_sk.training._batches import batch_bounds, client_orders
 from fedrela_sk.training._callbacks import LocalTrainingStopped, Notifier
@@ -24,7 +24,7 @@ from fedrela_sk.training._criterion import (
     use_counts,
 )
 from fedrela_sk.training._generator import drawing_generators, seed_generators, training_draws
-from fedrela_sk.training._hook_checks import check_shape, check_update
+from fedrela_sk.training._hook_checks import check_frozen, check_shape, check_update
 from fedrela_sk.training._model import Batch, Model, client_data
 from fedrela_sk.training._net import forward, read_settings, solver_of, tensors_of, write_tensors
 from fedrela_sk.training._posteriors import in_evaluation
@@ -61,6 +61,7 @@ class LoopEngine:
         self._notify = Notifier(net, self.settings.callbacks)
         self._trainable = {name: p for name, p in net.module_.named_parameters() if p.requires_grad}
         self._names = trainable_names(net.module_)
+        self._frozen = frozen_names(net.module_)
         self._draws = training_draws(net, self.settings.callbacks, algorithm)
         self._pristine = pristine_of(net, self.settings.callbacks)
         self._model = Model(net.module_, net.criterion_, n_classes)
@@ -168,8 +169,9 @@ class LoopEngine:
                 f"The update of client {task.client.key!r} in round {round} is not finite in {bad!r}. "
                 "Lower the learning rate, scale the features, or clip gradients."
             )
+        self._named(check_frozen, task, round, self._frozen, tensors, task.params)
         kept = {name: tensors[name] for name in task.params if name not in shared}
-        sent = {name: tensor for name, tensor in tensors.items() if name not in kept}
+        sent = {n: tensor for n, tensor in tensors.items() if n not in kept and n not in self._frozen}
         recorded = {} if recording is None else recording.posteriors(self._evaluate)
         notes = (*notes, *stops)
         return ClientUpdate(task.client, sent, task.weight, kept, state, loss, n_steps, notes, recorded)

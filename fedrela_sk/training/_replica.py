@@ -16,7 +16,7 @@ def replica_of(net, tensors=None):
     net : initialised skorch net
     tensors : dict of tensors or None
         Parameters and buffers by name that take the place of the module's own, shared with the caller; what is
-        left out is the module's. None: all are the module's; its parameters are shared, its buffers copied.
+        left out is the module's. None: all are the module's; its parameters share memory, its buffers are copied.
 
     Returns
     -------
@@ -82,10 +82,10 @@ def _copied(module, memo):
 
 def _by_reference(module, tensors):
     """What stands in a copy in place of each tensor of a module: `tensors`, else its own parameters."""
-    memo = {id(param): param for param in module.parameters()}
-    for name, tensor in module.named_parameters(remove_duplicate=False):
-        if name in tensors:
-            memo[id(tensor)] = torch.nn.Parameter(tensors[name].to(tensor.device), requires_grad=False)
+    memo = {}
+    for name, param in module.named_parameters(remove_duplicate=False):
+        shared = tensors.get(name, param).detach().to(param.device)
+        memo[id(param)] = torch.nn.Parameter(shared, requires_grad=param.requires_grad)
     for name, tensor in module.named_buffers(remove_duplicate=False):
         if name in tensors:
             memo[id(tensor)] = tensors[name].to(tensor.device, copy=True)
