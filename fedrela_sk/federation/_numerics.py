@@ -51,7 +51,7 @@ def torch_settings():
     found = {f"{where}.{name}".strip("."): _setting(where, name) for where, name in _SETTINGS}
     for kind in ("cpu", "cuda"):
         found[f"autocast {kind}"] = f"{torch.is_autocast_enabled(kind)} {torch.get_autocast_dtype(kind)}"
-    smallest = torch.tensor([torch.finfo(torch.float64).tiny], dtype=torch.float64)
+    smallest = torch.tensor([torch.finfo(torch.float64).tiny], dtype=torch.float64, device="cpu")
     found["flush_denormal"] = str(not bool((smallest / 2).item()))
     return found
 

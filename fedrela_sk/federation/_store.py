@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-import tempfile
+import uuid
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -63,14 +63,14 @@ def _check_records(stored, history):
 
 
 def _replace(path, content):
-    """Write a file in one step: under another name first."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    """Write a file in one step: under another name first. Whoever may read the folder may read it."""
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:
             file.write(content)
-        os.replace(name, path)
+        os.replace(temporary, path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

@@ -1,5 +1,9 @@
 """`memory`: where it cannot be used the fit goes on without it, with a warning."""
 
+import errno
+import os
+import re
+import shutil
 import warnings
 
 import numpy as np
@@ -40,16 +44,60 @@ def test_a_folder_that_cannot_be_made_is_a_warning(tmp_path):
     assert_same(found, fit())
 
 
-@pytest.mark.parametrize("error", [PermissionError("read-only"), NotImplementedError("no locks here")])
-def test_a_folder_without_locks_is_a_warning(tmp_path, monkeypatch, error):
-    def acquire(*args):
+# what a file system says where a lock file cannot be made: rights, read-only, a network share, a full one
+LOCK_TROUBLE = [
+    PermissionError("not yours"),
+    OSError(errno.EROFS, "Read-only file system"),
+    OSError(errno.ENOLCK, "No locks available"),
+    OSError(errno.ENOSPC, "No space left on device"),
+    NotImplementedError("no locks here"),
+]
+
+
+def without_locks(monkeypatch, error):
+    def acquire(*args, **kwargs):
         raise error
 
     monkeypatch.setattr(room.FileLock, "acquire", acquire)
-    with pytest.warns(MemoryWarning, match=rf"cannot be written \({error}\): the fit goes on"):
+
+
+@pytest.mark.parametrize("error", LOCK_TROUBLE, ids=str)
+def test_a_folder_without_locks_is_a_warning(tmp_path, monkeypatch, error):
+    without_locks(monkeypatch, error)
+    message = re.escape(f"cannot be written ({error}): the fit goes on")
+    with pytest.warns(MemoryWarning, match=message) as caught:
         found = fit(tmp_path)
+    assert len(caught) == 1
     assert entries(tmp_path) == []
     assert_same(found, fit())
+
+
+@pytest.mark.parametrize("error", LOCK_TROUBLE, ids=str)
+def test_a_warm_folder_without_locks_is_read(tmp_path, monkeypatch, caplog, error):
+    """Without a warning, and without training those rounds; nothing in the folder changes."""
+    plain = fit(tmp_path)
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    without_locks(monkeypatch, error)
+    with caplog.at_level("INFO", "fedrela_sk"):
+        assert_same(fit(tmp_path, verbose=1), plain)
+    assert "rounds 1 to 2 from memory" in caplog.messages
+    with pytest.warns(MemoryWarning, match="cannot be written"):
+        fit(tmp_path, random_state=5)
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("how", ["renamed", "copied"])
+def test_an_entry_under_another_name_is_refused_with_a_warning(tmp_path, how):
+    (first,) = (fit(tmp_path), entries(tmp_path))[1]
+    (other,) = (fit(tmp_path / "other", random_state=5), entries(tmp_path / "other"))[1]
+    for ending in (".json", ".safetensors"):
+        target = tmp_path / f"{other}{ending}"
+        (os.rename if how == "renamed" else shutil.copy)(tmp_path / f"{first}{ending}", target)
+    with pytest.warns(MemoryWarning, match=r"was stored for another fit: .*plan seed") as caught:
+        found = fit(tmp_path, random_state=5)
+    assert len(caught) == 1
+    assert_same(found, fit(random_state=5))
+    assert_same(fit(tmp_path, random_state=5), found)  # it was stored anew
 
 
 def test_a_full_disk_is_a_warning(tmp_path, monkeypatch):

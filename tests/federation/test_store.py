@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import os
 
 import numpy as np
 import pytest
@@ -138,6 +139,14 @@ def test_files_hold_no_pickle(tmp_path):
     assert json.loads(outer["facts"])["format"] == FORMAT
     header = (tmp_path / "entry.safetensors").read_bytes()
     assert header[8:9] == b"{"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such bits")
+def test_who_may_read_the_folder_may_read_its_files(tmp_path):
+    write_state(tmp_path / "entry", make_state(), KEY)
+    (tmp_path / "usual").write_text("")
+    usual = (tmp_path / "usual").stat().st_mode
+    assert {file.stat().st_mode for file in tmp_path.iterdir()} == {usual}
 
 
 def test_a_state_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
