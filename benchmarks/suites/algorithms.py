@@ -7,7 +7,6 @@ tuned. Plain and with FedReLa share their rounds up to the relabel round. Runs t
 """
 
 import argparse
-import json
 import time
 from dataclasses import dataclass, field
 from functools import cache
@@ -27,6 +26,8 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from benchmarks.suites._algorithms_report import write_report
+from benchmarks.suites._commits import commit
+from benchmarks.suites._jsonl import read_lines, write_lines
 from benchmarks.suites._machine import machine
 from fedrela_sk import DirichletSplit, FederatedClassifier, FedReLaRelabeler, make_long_tailed
 from fedrela_sk.algorithms import ALGORITHMS, FedLoGe
@@ -261,9 +262,10 @@ def main(arguments=None):
             "seed": seed,
             "runs": result,
             "processor": machine()["processor"],
+            "commit": commit(),
         }
         done[name, row.name, seed] = line
-        _write(path, done)
+        write_lines(path, done.values())
         left = (time.perf_counter() - began) / (i + 1) * (len(todo) - i - 1)
         print(
             f"{i + 1}/{len(todo)} {name} {row.name} seed {seed}: about {left / 60:.0f} min left", flush=True
@@ -272,14 +274,4 @@ def main(arguments=None):
 
 
 def _read(path):
-    if not path.exists():
-        return {}
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return {(line["job"], line["row"], line["seed"]): line for line in lines}
-
-
-def _write(path, done):
-    text = "".join(json.dumps(line) + "\n" for line in done.values())
-    partial = path.with_suffix(".partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    return {(line["job"], line["row"], line["seed"]): line for line in read_lines(path)}

@@ -3,17 +3,19 @@
 A settings file a table (``settings/*.toml``), with the presets "full" (the paper's size, for a GPU) and "cpu"
 (reduced; what is reduced stands in the file). A run is one cell with one seed: its arms (baseline, + FedReLa, ...)
 share their rounds up to the relabel round. Finished runs are in ``benchmarks/results/paper/<table>.<preset>.jsonl``,
-one line each, and are not repeated; the page is ``<table>.<preset>.md`` beside it.
+one line each, and are not repeated; an arm that was added later is run alone. The page is ``<table>.<preset>.md``
+beside it.
 """
 
 import argparse
-import fcntl
-import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from joblib import Parallel, delayed
 
+from benchmarks.suites._commits import commit
+from benchmarks.suites._jsonl import append_line, read_lines
 from benchmarks.suites._machine import machine
 from benchmarks.suites.paper._figures import TAU_ARM, draw_tau_curves
 from benchmarks.suites.paper._report import write_report
@@ -63,16 +65,34 @@ def _path(table, preset):
 
 
 def read(table, preset):
-    """(cell, seed) to its line; empty where nothing was run."""
-    path = _path(table, preset)
-    if not path.exists():
-        return {}
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return {(line["cell"], line["seed"]): line for line in lines}
+    """(cell, seed) to its line; empty where nothing was run.
+
+    A cell whose arms were run at several times has several lines; they are put together here, and every arm has the
+    commit that ran it. Of two runs of one arm the later one counts.
+    """
+    found = {}
+    for line in read_lines(_path(table, preset)):
+        found.setdefault((line["cell"], line["seed"]), []).append(line)
+    return {key: put_together(lines) for key, lines in found.items()}
+
+
+def put_together(lines):
+    """One line of all arms of one cell and seed, with the time and the machines of all lines."""
+    arms = {}
+    for line in lines:
+        own = {"commit": line.get("commit", "unknown")}
+        arms |= {arm["arm"]: own | arm for arm in line["arms"]}
+    return {
+        "cell": lines[0]["cell"],
+        "seed": lines[0]["seed"],
+        "arms": list(arms.values()),
+        "minutes": sum(line.get("minutes", 0.0) for line in lines),
+        "machines": [line.get("machine", {}) for line in lines],
+    }
 
 
 def _todo(options):
-    """(seed, cell) of the runs that are missing: first seeds of all tables first."""
+    """(seed, cell) of the runs that are missing, a cell with its missing arms: first seeds of all tables first."""
     found = []
     for place, table in enumerate(options.table):
         done = read(table, options.preset)
@@ -82,8 +102,15 @@ def _todo(options):
             if options.cell and options.cell not in cell.key:
                 continue
             seeds = options.seeds or read_table(table, options.preset)["seeds"]
-            found += [(seed, place, cell) for seed in seeds if (cell.key, seed) not in done]
+            missing = ((seed, _missing(cell, done.get((cell.key, seed)))) for seed in seeds)
+            found += [(seed, place, rest) for seed, rest in missing if rest.arms]
     return [(seed, cell) for seed, _, cell in sorted(found, key=lambda item: item[:2])]
+
+
+def _missing(cell, line):
+    """The cell with the arms that were not run."""
+    names = {arm["arm"] for arm in line["arms"]} if line else set()
+    return replace(cell, arms=[arm for arm in cell.arms if arm["name"] not in names])
 
 
 def _work(todo, options):
@@ -98,18 +125,10 @@ def _work(todo, options):
 
 
 def _one(cell, seed):
-    """Run, and append a line; a lock keeps lines of several processes apart."""
-    began = time.perf_counter()
+    """Run, and append a line."""
+    began, made = time.perf_counter(), commit()
     arms = run(cell, seed)
-    line = {
-        "cell": cell.key,
-        "seed": seed,
-        "arms": arms,
-        "minutes": round((time.perf_counter() - began) / 60, 2),
-    }
-    path = _path(cell.table, cell.preset)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.write(json.dumps(line | {"machine": machine()}) + "\n")
+    minutes = round((time.perf_counter() - began) / 60, 2)
+    line = {"cell": cell.key, "seed": seed, "arms": arms, "minutes": minutes, "commit": made}
+    append_line(_path(cell.table, cell.preset), line | {"machine": machine()})
     return cell, seed

@@ -5,6 +5,7 @@ import torch
 from skorch import NeuralNetClassifier
 from torch import nn
 
+from fedrela_sk.losses import BalancedSoftmaxLoss
 from fedrela_sk.nets import RandomCropFlip, ResNet8, ResNet18, ResNet34, SmallCNN
 
 
@@ -26,6 +27,7 @@ def _resnet34(net, shape, n_classes):
 
 # named functions: `memory` has no stable description of a lambda
 NETS = {"small_cnn": _small_cnn, "resnet8": _resnet8, "resnet18": _resnet18, "resnet34": _resnet34}
+CRITERIA = {"cross_entropy": nn.CrossEntropyLoss, "balanced_softmax": BalancedSoftmaxLoss}
 
 
 class SettingsNet(nn.Sequential):
@@ -45,7 +47,7 @@ class SettingsNet(nn.Sequential):
         super().__init__(*([RandomCropFlip()] if net.get("augment") else []), *layers)
 
 
-def make_net(net, data):
+def make_net(net, data, criterion=None):
     """The skorch net of every client.
 
     Parameters
@@ -53,13 +55,17 @@ def make_net(net, data):
     net : dict
         The section "net" of a settings file.
     data : Images
+    criterion : dict, optional
+        `name`, a key of `CRITERIA`, and parameters of the loss; the cross-entropy by default.
     """
+    criterion = {"name": "cross_entropy"} | (criterion or {})
     return NeuralNetClassifier(
         SettingsNet,
         module__net=net,
         module__shape=data.X.shape[1:],
         module__n_classes=len(np.unique(data.y)),
-        criterion=nn.CrossEntropyLoss,
+        criterion=CRITERIA[criterion["name"]],
+        **{f"criterion__{name}": value for name, value in criterion.items() if name != "name"},
         optimizer=torch.optim.SGD,
         optimizer__momentum=net["momentum"],
         optimizer__weight_decay=net["weight_decay"],

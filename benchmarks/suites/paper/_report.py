@@ -1,19 +1,15 @@
-"""The Markdown page of one table: paper | ours | difference for every arm, with the spread over seeds."""
-
-import csv
-from functools import cache
-from pathlib import Path
+"""The Markdown page of one table: every arm with the spread over seeds, and paper | here | difference."""
 
 import numpy as np
 
+from benchmarks.suites._commits import made_by
 from benchmarks.suites._markdown import table as markdown
+from benchmarks.suites.paper._beside import beside_the_paper, paired
 from benchmarks.suites.paper._settings import cells, read_table
 from fedrela_sk.metrics import majority_minority_split, shot_split
 
-NUMBERS = Path(__file__).parents[2] / "paper"
 SHOTS = ("head", "medium", "tail")
 GROUPS = {"step": ("majority", "minority"), "tail": SHOTS, "none": SHOTS}
-SETS = {"fashion_mnist": ("Fashion-MNIST", 10), "cifar10": ("CIFAR-10", 10), "cifar100": ("CIFAR-100", 100)}
 LAST_ROUNDS = 10
 LAST_MEAN = 5  # rounds, since one alone is noisy
 STILL_MOVING = 0.5  # points over the last rounds
@@ -25,8 +21,7 @@ gap is the recall of the largest classes less that of the smallest. *Last five* 
 posteriors are divided by the class shares of all training rows before the largest is taken: no training, but the
 global counts. *Best round* is the largest accuracy of any round on the test set, the released code's rule, for
 comparison with printed numbers only. **Not converged**: the baseline still moved, up or down, by more than
-{STILL_MOVING} points over its last {LAST_ROUNDS} rounds (the mean over seeds is printed). *Paper* is the printed
-overall accuracy where we could read it (`benchmarks/paper`; "?": doubtful), *difference* is ours less the paper's."""
+{STILL_MOVING} points over its last {LAST_ROUNDS} rounds (the mean over seeds is printed)."""
 
 
 def write_report(path, name, preset, done):
@@ -43,7 +38,7 @@ def write_report(path, name, preset, done):
     shown = [cell for cell in cells(name, preset) if any(key == cell.key for key, _ in done)]
     parts = [
         f"# {settings['title']}\n",
-        f"Made by `python -m benchmarks.run paper --table {name} --preset {preset}`. {_facts(done)}\n",
+        f"Made by `python -m benchmarks.run paper --table {name} --preset {preset}`. {_facts(done, shown)}\n",
         f"{_setting(settings)}\n",
         f"{LEGEND}\n",
     ]
@@ -59,19 +54,23 @@ def write_report(path, name, preset, done):
         "relabelled",
         "left out",
     ]
-    columns += ["last five", "gain, last five", "adjusted", "best round", "paper", "difference"]
-    rows = [row for cell in shown for row in _rows(cell, done, cut, settings["numbers"])]
-    parts.append(markdown(columns, rows))
+    columns += ["last five", "gain, last five", "adjusted", "best round"]
+    parts.append(markdown(columns, [row for cell in shown for row in _rows(cell, done, cut)]))
+    if "printed" in settings:
+        found = [(cell, _figures_of_arms(cell, done, cut)) for cell in shown]
+        parts.append(beside_the_paper(settings["printed"], found))
     path.write_text("\n".join(parts), encoding="utf-8")
 
 
-def _facts(done):
-    machines = {tuple(line["machine"].items()) for line in done.values()}
+def _facts(done, shown):
+    machines = {tuple(machine.items()) for line in done.values() for machine in line["machines"]}
     seeds = sorted({seed for _, seed in done})
     facts = "; ".join(", ".join(f"{name} {value}" for name, value in machine) for machine in sorted(machines))
     minutes = sum(line["minutes"] for line in done.values())
     spent = f"{minutes:.0f} minutes of one core in all, which others used as well"
-    return f"Seeds {', '.join(map(str, seeds))}; {spent}; {facts}."
+    keys = {cell.key for cell in shown}
+    arms = [arm for (key, _), line in done.items() if key in keys for arm in line["arms"]]
+    return f"Seeds {', '.join(map(str, seeds))}; {spent}; {facts}. {made_by(arms)}"
 
 
 def _setting(settings):
@@ -83,27 +82,24 @@ def _setting(settings):
     )
 
 
-def _rows(cell, done, cut, numbers):
-    """The rows of one cell, its baseline first."""
+def _figures_of_arms(cell, done, cut):
+    """{arm: its figures} of a cell, without the arms that were not run or diverged with every seed."""
     lines = [done[key] for key in sorted(done) if key[0] == cell.key]
-    base = arm_figures(lines, "baseline", cut)
-    if base is None:
-        return [[f"{cell.key}, **diverged** with every seed", *[""] * (len(GROUPS[cut]) + 13)]]
-    found = []
-    for arm in cell.arms:
-        figures = arm_figures(lines, arm["name"], cut)
-        if figures is None:
-            continue
-        first = [_title(cell, base, len(lines))] if arm["name"] == "baseline" else [""]
-        found.append(
-            [
-                *first,
-                arm["name"],
-                *_cells(figures, base, arm["name"], cut),
-                *_paper(cell, arm, figures, numbers),
-            ]
-        )
-    return found
+    found = {arm["name"]: arm_figures(lines, arm["name"], cut) for arm in cell.arms}
+    return {name: figures for name, figures in found.items() if figures is not None}
+
+
+def _rows(cell, done, cut):
+    """The rows of one cell, its baseline first."""
+    found = _figures_of_arms(cell, done, cut)
+    if "baseline" not in found:
+        return [[f"{cell.key}, **diverged** with every seed", *[""] * (len(GROUPS[cut]) + 11)]]
+    base = found["baseline"]
+    title = _title(cell, base, sum(key == cell.key for key, _ in done))
+    return [
+        [title if name == "baseline" else "", name, *_cells(figures, base, name, cut)]
+        for name, figures in found.items()
+    ]
 
 
 def _title(cell, base, n_seeds):
@@ -145,9 +141,7 @@ def group_recalls(run, cut):
 
 def gains(figures, base, name):
     """Differences to the baseline over the seeds that both have."""
-    both = [seed for seed in figures["seeds"] if seed in base["seeds"]]
-    pick = lambda arm: np.array([arm[name][arm["seeds"].index(seed)] for seed in both])  # noqa: E731
-    return pick(figures) - pick(base)
+    return paired(figures, base, name)
 
 
 def _cells(figures, base, name, cut):
@@ -177,42 +171,3 @@ def _mean(values, sign=""):
 def _spread(values, sign=""):
     spread = f" ± {100 * np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
     return _mean(values, sign) + spread
-
-
-def _paper(cell, arm, figures, numbers):
-    """The printed overall accuracy and our distance, empty where we could not read it."""
-    wanted = {"baseline": "baseline", "+ FedReLa": "FedReLa"}.get(arm["name"])
-    for row in (row for name in numbers for row in paper_rows(name)):
-        same = (
-            row["method"].lower() == cell.values["method"]
-            and row["arm"] == wanted
-            and row["metric"] == "overall"
-        )
-        place = row["setting"] + ","
-        if same and f"alpha {cell.values['alpha']}," in place and _same_cut(cell, row):
-            ours, value = 100 * figures["overall"].mean(), float(row["value"])
-            return [f"{value:.2f}" + ("?" if row["doubt"] else ""), f"{ours - value:+.1f}"]
-    return ["", ""]
-
-
-def _same_cut(cell, row):
-    """Whether a printed row is of the data set and the cut of a cell."""
-    data, place = cell.settings["data"], f"{row['setting']},"
-    name, n_classes = SETS.get(data["name"], ("", 1))
-    if data["cut"] == "tail":
-        return row["dataset"] == f"{name}-LT" and f"IF {data['amount']}," in place
-    if data["cut"] != "step":
-        return False
-    minority = data["minority"]
-    share = minority if isinstance(minority, float) else len(minority) / n_classes
-    return row["dataset"] == name and f"step {share:.0%}, IR {data['amount']}," in place.replace(" %", "%")
-
-
-@cache
-def paper_rows(name):
-    """The rows of one file of printed numbers; none where there is no file."""
-    path = NUMBERS / f"{name}.csv"
-    if not path.exists():
-        return []
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))

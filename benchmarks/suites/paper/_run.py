@@ -45,7 +45,7 @@ def make_classifier(cell, arm, seed, data, memory=None):
     n_rounds = federation["n_rounds"]
     drop = RateDrop(int(np.ceil(relabel["at"] * n_rounds - 1e-9))) if arm.get("drop") else None
     return FederatedClassifier(
-        make_net(cell.settings["net"], data),
+        make_net(cell.settings["net"], data, arm.get("criterion")),
         clients=DirichletSplit(
             federation["n_clients"], alpha=cell.values["alpha"], method=federation["split"], random_state=seed
         ),

@@ -1,9 +1,10 @@
 """What is left to do, done in an order that leaves complete tables behind, one line of JSON after another."""
 
-import json
 import time
 from tempfile import TemporaryDirectory
 
+from benchmarks.suites._commits import commit
+from benchmarks.suites._jsonl import append_line, read_lines, write_lines
 from benchmarks.suites.sceptic._competitors import COMPETITORS
 from benchmarks.suites.sceptic._data import SETS
 from benchmarks.suites.sceptic._metrics import measure
@@ -15,35 +16,21 @@ def read(path):
     Parameters
     ----------
     path : Path
-        May not exist. A last line that was cut off is left out.
+        May not exist. A line that was cut off is left out.
     """
-    if not path.exists():
-        return None, {}
-    lines = [_parsed(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    head = lines[0]["head"] if lines and lines[0] else None
-    done = [line for line in lines[1:] if line]
-    return head, {(line["set"], line["competitor"], line["seed"]): line for line in done}
-
-
-def _parsed(line):
-    try:
-        return json.loads(line)
-    except json.JSONDecodeError:
-        return None
+    lines = read_lines(path)
+    head = next((line["head"] for line in lines if "head" in line), None)
+    return head, {(line["set"], line["competitor"], line["seed"]): line for line in lines if "set" in line}
 
 
 def append(path, line):
-    """Add one line of JSON."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+    """Add one line of JSON, with the commit that made it."""
+    append_line(path, line | {"commit": commit()})
 
 
 def rewrite(path, head, done):
     """Write the file anew, whole or not at all: after a line that was cut off, or one that was run again."""
-    partial = path.with_suffix(".partial")
-    lines = [{"head": head}, *done.values()]
-    partial.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    partial.replace(path)
+    write_lines(path, [{"head": head}, *done.values()])
 
 
 def left(sets, names, n_seeds, done):
