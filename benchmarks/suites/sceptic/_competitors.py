@@ -56,5 +56,7 @@ COMPETITORS = {
     "fedrela-chosen": Competitor("federated", "**FedReLa, tau chosen**", federated.fedrela_chosen),
     "fedrela-fixed": Competitor("federated", "FedReLa, tau 5 %", federated.fedrela_fixed),
     "fedrela-capped": Competitor("federated", "FedReLa, max_ratio chosen", federated.fedrela_capped),
+    "dropped-chosen": Competitor("federated", "FedReLa's rows dropped, tau chosen", federated.dropped_chosen),
+    "dropped-fixed": Competitor("federated", "FedReLa's rows dropped, tau 5 %", federated.dropped_fixed),
     "local-only": Competitor("federated", "every client alone", federated.local_only),
 }

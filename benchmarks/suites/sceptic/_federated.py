@@ -2,12 +2,16 @@
 
 import sklearn
 
+from benchmarks.suites.paper._controls import DropSameRows
 from benchmarks.suites.sceptic._choosing import best, merged
 from benchmarks.suites.sceptic._outcome import Outcome, balanced, plain, uncorrected
 from benchmarks.suites.sceptic._pooled import tuned
 from benchmarks.suites.sceptic._settings import CAPPED_TAU, RATIOS, TAU, TAUS, federation
 from fedrela_sk import FedReLaRelabeler
+from fedrela_sk.algorithms import FedLC
 from fedrela_sk.losses import BalancedSoftmaxLoss, LogitAdjustedLoss, adjust_posteriors
+
+ABSENT = "one"  # a class that a client lacks counts as one row of it, as in FedETF's code
 
 
 def _fit(job, seed, rows=slice(None), **params):
@@ -26,13 +30,13 @@ def weights(job, seed, memory):
 
 def balanced_softmax(job, seed, memory):
     """The balanced softmax, from each client's own counts."""
-    model = _fit(job, seed, net={"criterion": BalancedSoftmaxLoss})
+    model = _fit(job, seed, net={"criterion": BalancedSoftmaxLoss, "criterion__absent": ABSENT})
     return balanced(model.predict_proba(job.X_test), job.counts)
 
 
 def fedlc(job, seed, memory):
     """FedLC, from each client's own counts."""
-    return uncorrected(_fit(job, seed, algorithm="fedlc").predict_proba(job.X_test))
+    return uncorrected(_fit(job, seed, algorithm=FedLC(absent="mask")).predict_proba(job.X_test))
 
 
 def logit_adjusted(job, seed, memory):
@@ -78,6 +82,18 @@ def fedrela_capped(job, seed, memory):
     return _relabeled(job, seed, memory, _capped(ratio), max_ratio=ratio, curve=curve)
 
 
+def dropped_fixed(job, seed, memory):
+    """The rows that FedReLa would relabel at the paper's tau leave training, their labels stay."""
+    return _relabeled(job, seed, memory, DropSameRows(TAU), tau=TAU)
+
+
+def dropped_chosen(job, seed, memory):
+    """The same, tau chosen on training rows for dropping."""
+    curve = _curve(job, seed, memory, DropSameRows, TAUS)
+    tau = best(curve)
+    return _relabeled(job, seed, memory, DropSameRows(tau), tau=tau, curve=curve)
+
+
 def _capped(ratio):
     return FedReLaRelabeler(CAPPED_TAU, max_ratio=ratio)
 
@@ -94,4 +110,5 @@ def _relabeled(job, seed, memory, relabeler, **facts):
     posteriors = model.predict_proba(job.X_test)
     rare = job.counts.sum() - job.counts.max()
     facts |= {"relabeled": int(model.relabeled_mask_.sum()), "rare": int(rare)}
+    facts |= {"dropped": int((~model.kept_mask_).sum())}
     return Outcome(posteriors, posteriors.argmax(axis=1), None, "none known", facts)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from benchmarks.suites._commits import made_by
 from benchmarks.suites._markdown import table
 from benchmarks.suites.sceptic._competitors import COMPETITORS, REFERENCE
 from benchmarks.suites.sceptic._curves import knob_table
@@ -53,7 +54,7 @@ def write_report(path, head, facts, done):
         "# FedReLa beside what a sceptic would try first\n",
         "Made by `python -m benchmarks.run sceptic`: "
         + ", ".join(f"{name} {value}" for name, value in head.items())
-        + ". What it says is in [docs/sceptic.md](../../docs/sceptic.md).\n",
+        + f". {made_by(done.values())} What it says is in [docs/sceptic.md](../../docs/sceptic.md).\n",
         _how_to_read(n_seeds),
         SAID + "\n",
         "## Pairs of rows\n",
@@ -137,6 +138,9 @@ def _versus(values, reference, scale, overlap):
 
 def _relabeled(set_, name, done):
     relabeled, rare = (figures(set_, name, done, key) for key in ("relabeled", "rare"))
+    dropped = figures(set_, name, done, "dropped")
+    if dropped and any(dropped.values()):
+        return f"{_mean(dropped, digits=0)} dropped / {_mean(rare, digits=0)}"
     return f"{_mean(relabeled, digits=0)} / {_mean(rare, digits=0)}" if relabeled else ""
 
 

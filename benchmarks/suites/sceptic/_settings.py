@@ -24,7 +24,8 @@ SAID = (
     "plain nets' average precision and log loss on its test rows; nothing else is tuned. "
     "Numbers enter by their rank among the training rows, on "
     "a normal scale, names one-hot; trees get the same columns. Losses, samplers and algorithms have their "
-    f"default strengths. Boosting: 100 trees of scikit-learn's defaults. tau is chosen from {TAUS}, max_ratio "
+    "default strengths; a class that a client lacks counts as one row of it in the balanced softmax and is masked in "
+    f"FedLC. Boosting: 100 trees of scikit-learn's defaults. tau is chosen from {TAUS}, max_ratio "
     f"from {RATIOS} at tau {CAPPED_TAU:g}, thresholds by `TunedThresholdClassifierCV`, all by balanced accuracy on "
     "the same three folds of the training rows."
 )
