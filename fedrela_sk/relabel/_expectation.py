@@ -1,7 +1,7 @@
 """The posterior of the new label in closed form: what relabelling does to a classifier, without drawing.
 
 With ``T_l[j] = P(new label = j | label l)`` under the draw rule, the posterior of the new label is
-``sum_l q_l T_l[j]`` (the paper's section 3.2 for any number of classes). The diagonal of T takes what is left.
+``sum_l q_l T_l[j]`` (the law of total probability). The diagonal of T takes what is left.
 """
 
 import numpy as np
