@@ -118,7 +118,10 @@ EXPECTED_FAILED = {
     "one site, dense": {"check_sample_weight_equivalence_on_dense_data": FOLDS_AND_DRAWS},
     # every client takes one step on its whole batch, so it does not matter who holds a repeated row
     "federation, one step pooled": {},
-    "federation, some clients": {"check_sample_weight_equivalence_on_dense_data": CLIENTS},
+    "federation, some clients": {
+        "check_sample_weight_equivalence_on_dense_data": CLIENTS,
+        "check_sample_weight_equivalence_on_sparse_data": CLIENTS,
+    },
 }
 
 

@@ -73,6 +73,7 @@ def score(params, net, tau, memory):
     return balanced_accuracy_score(Y_TEST, fed.predict(X_TEST))
 
 
+@pytest.mark.filterwarnings("ignore:Clients have heads of their own")  # the test rows are of no client
 @pytest.mark.parametrize("name", ROWS)
 def test_it_learns_and_goes_on_learning_with_new_labels(name, tmp_path):
     plain, relabeled = (

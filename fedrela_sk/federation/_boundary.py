@@ -151,7 +151,7 @@ def _refuse_containers(X, what):
 
 def _refuse_other_shapes(X, shape, what):
     """Refuse rows of another shape than at fit; what has no shape, or rows of another width, scikit-learn names."""
-    own = getattr(X, "shape", None) or np.shape(X)
+    own = np.shape(X) if isinstance(X, list | tuple) else getattr(X, "shape", ())
     if len(own) > 1 and tuple(own[1:]) != tuple(shape) and (len(own) > 2 or len(shape) > 1):
         raise ValueError(
             f"{what} has rows of shape {tuple(own[1:])}, but the federation was fitted on rows of shape "
@@ -165,7 +165,7 @@ def _as_numbers(X):
         X = scipy.sparse.csr_array(X)
         return X if X.has_canonical_format else _canonical(X)
     if X.dtype.kind in "mM":
-        raise TypeError(f"dtype {X.dtype} holds no numbers")
+        raise ValueError(f"dtype {X.dtype} holds no numbers")
     return _objects_as_numbers(X) if X.dtype.kind == "O" else X
 
 
@@ -215,9 +215,10 @@ def _naming_columns(X, what):
         if found is None:
             raise
         column, value = found
-        raise ValueError(
-            f"Column {column!r} of {what} holds {value!r}, which is no number. Encode it before the federation, for "
-            "example with sklearn.preprocessing.OneHotEncoder in a ColumnTransformer, or drop it."
+        kind = TypeError if isinstance(error, TypeError) and not hasattr(X, "columns") else ValueError
+        raise kind(
+            f"Column {column!r} of {what} holds {value!r}, which is no number ({error}). Encode it before the "
+            "federation, for example with sklearn.preprocessing.OneHotEncoder in a ColumnTransformer, or drop it."
         ) from error
 
 

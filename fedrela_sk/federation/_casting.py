@@ -72,9 +72,16 @@ def _first_rounded(values, dtype, limit):
         bad = ~_holds(values, limit)
     else:
         values = values.astype(np.float64)
-        moved = np.abs(torch.from_numpy(values.copy()).to(dtype).to(torch.float64).numpy() - values)
-        whole = (values == np.rint(values)).all()
-        bad = moved > 0 if whole else moved > _LOST * values.std()
+        cast = torch.from_numpy(values.copy()).to(dtype).to(torch.float64).numpy()
+        if not np.isfinite(cast).all():  # too large altogether, which has an error of its own
+            return None
+        moved = np.abs(cast - values)
+        with np.errstate(over="ignore"):
+            spread = values.std()
+        whole = (values == np.rint(values)).all() and np.abs(
+            values
+        ).max() <= 2**53  # above, all floats are whole
+        bad = moved > 0 if whole else (moved > _LOST * spread) & (spread > 0)
     return int(bad.argmax()) if bad.any() else None
 
 

@@ -328,6 +328,11 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
             setattr(self, name, value)
         return self
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def for_serving(self):
         """A classifier that predicts as this one does and holds nothing of the rows that it was fitted on.
 

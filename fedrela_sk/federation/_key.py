@@ -69,7 +69,7 @@ def key_entries(params, plan, net, engine, n_threads):
         "criterion": net.criterion_,
         "progress": plan.n_rounds if _progress_counts(net.criterion_, params["engine"]) else None,
         "recorded": plan.records,
-        "memory layout": list(plan.data.X.stride()),
+        "memory layout": list(plan.data.X.stride()) if isinstance(plan.data.X, torch.Tensor) else "sparse",
         **settings(params, plan),
     }
     return {name: fingerprint(thing) for name, thing in things.items()}

@@ -113,7 +113,7 @@ def test_parameters_that_are_not_there_yet(name, value):
 
 
 def test_resume_is_not_there_yet():
-    with pytest.raises(ValueError, match=r"resume=True is not available in this version.*Leave it at False"):
+    with pytest.raises(ValueError, match=r"resume=True is not available in this version.*Leave it at None"):
         make_fed().fit(X, Y, resume=True)
 
 
@@ -143,7 +143,10 @@ def test_resume_is_not_there_yet():
     ],
 )
 def test_parameters_outside_their_range(name, value):
-    with pytest.raises(ValueError, match=rf"The '{name}' parameter of FederatedClassifier must be .*Got "):
+    with pytest.raises(
+        ValueError,
+        match=rf"The '{name}' parameter of FederatedClassifier must be .*Got |^{name} must be an instance",
+    ):
         fit(**{name: value})
 
 
@@ -202,7 +205,7 @@ def test_a_name_that_is_nearly_one():
 
 def test_a_class_where_an_instance_is_meant():
     with pytest.raises(
-        ValueError, match=r"local_data must be an instance, got the class Mixup\. Pass Mixup\(\)"
+        ValueError, match=r"local_data must be an instance, got the class Mixup\. Pass Mixup\("
     ):
         fit(local_data=Mixup)
 

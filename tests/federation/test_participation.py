@@ -150,11 +150,13 @@ def test_a_rule_out_of_range_is_refused_at_the_first_round():
 
 
 def test_groups_are_ordered_by_their_first_client():
-    class Rule:
+    class Rule(Participation):
         needs_counts = False
 
         def choose(self, round, stream, sizes, counts):
             return Choice(((3, 0), (1,), (2,)), weights=(5.0, 1.0, 2.0))
+
+        _choose = choose
 
         def report_nbytes(self, n_classes):
             return 0

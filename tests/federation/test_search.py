@@ -82,8 +82,8 @@ def test_any_parameter_can_be_searched(name, values):
 def test_groups_are_requested_by_default():
     request = make_fed().get_metadata_routing().fit.requests
     assert request["groups"] is True
-    assert "resume" not in request
-    assert request["sample_weight"] is request["X_val"] is request["y_val"] is None
+    assert set(request) == {"groups", "sample_weight"}
+    assert request["sample_weight"] is None
 
 
 def test_a_search_with_routing_and_groups_end_to_end():
@@ -101,7 +101,18 @@ def test_folds_get_their_own_rows_groups():
     seen = []
 
     class Watching(FederatedClassifier):
-        def fit(self, X, y, groups=None, sample_weight=None, X_val=None, y_val=None, resume=False):
+        def fit(
+            self,
+            X,
+            y,
+            groups=None,
+            sample_weight=None,
+            X_val=None,
+            y_val=None,
+            *,
+            groups_val=None,
+            resume=None,
+        ):
             super().fit(X, y, groups)
             seen.append((self.client_names_, [len(rows) for rows in self.clients_], len(y)))
             return self

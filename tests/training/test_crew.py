@@ -293,7 +293,7 @@ def test_cloudpickle_is_found_where_older_joblib_keeps_it(monkeypatch):
 
 def test_data_are_mapped_not_copied(folder):
     crew, *_ = make(Loop(), n_jobs=2)
-    X, _, weights, _ = joblib.load(crew._path("data1"), mmap_mode="c")
+    X, _, weights, _, _ = joblib.load(crew._path("data1"), mmap_mode="c")
     assert isinstance(X, np.memmap)
     assert isinstance(weights, np.memmap)
     crew.close()
