@@ -18,6 +18,7 @@ from fedrela_sk.training._cohort import even_parts
 from fedrela_sk.training._criterion import (
     batch_loss,
     check_output,
+    divides_by_class_weights,
     log_input,
     row_losses,
     row_shares,
@@ -349,7 +350,7 @@ class LoopEngine:
             for labels in (y, y[partner])
         ]
         weights = torch.ones_like(share) if weights is None else weights
-        shares = row_shares(net.criterion_, y, weights)
+        shares = row_shares(net.criterion_, y, weights, divides_by_class_weights(net.criterion_, logits, y))
         return (shares * (share * losses[0] + (1 - share) * losses[1])).sum(), output
 
     def _checked(self, output):

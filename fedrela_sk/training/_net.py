@@ -12,7 +12,7 @@ from torch import nn
 from fedrela_sk._random import Purpose
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.losses import Progress
-from fedrela_sk.training._criterion import check_criterion, check_output
+from fedrela_sk.training._criterion import check_criterion, check_output, use_dtype
 from fedrela_sk.training._generator import forked_generators, seed_generators
 from fedrela_sk.training._replica import replica_of
 from fedrela_sk.training._skorch_settings import check_callbacks, check_parts, check_settings
@@ -118,6 +118,7 @@ def build_net(estimator, X, y, n_classes, seed, prepare=None, own_loss=False, ba
         if prepare is not None:
             _prepare(net, prepare, n_classes)
     check_criterion(net.criterion_, own_loss, bare)
+    use_dtype(net.criterion_, floating_dtype(net.module_))
     net.classes_inferred_ = torch.arange(n_classes).numpy()
     return net
 

@@ -8,6 +8,7 @@ from torch.func import functional_call, vmap
 
 from fedrela_sk._random import Purpose
 from fedrela_sk.algorithms import Algorithm
+from fedrela_sk.training._criterion import has_known_mean
 from fedrela_sk.training._generator import forked_generators, seed_generators
 from fedrela_sk.training._graph import NotStackable, StackedGraph
 from fedrela_sk.training._net import BATCH_NORMS, floating_dtype
@@ -86,8 +87,7 @@ def _check_parts(net):
     if hooked:
         raise NotStackable(f"hooks are registered on {_place(hooked[0])}")
     criterion = net.criterion_
-    known = type(criterion) in (nn.CrossEntropyLoss, nn.NLLLoss) or hasattr(criterion, "row_losses")
-    if not known:
+    if not has_known_mean(criterion):
         raise NotStackable(f"criterion {type(criterion).__name__} may look across rows")
     if getattr(criterion, "draws", False):
         raise NotStackable(f"criterion {type(criterion).__name__} draws random numbers")

@@ -9,7 +9,15 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from fedrela_sk.exceptions import NetError
-from fedrela_sk.training._criterion import batch_loss, check_criterion, check_output, posteriors_of
+from fedrela_sk.training._criterion import (
+    batch_loss,
+    check_criterion,
+    check_output,
+    log_input,
+    posteriors_of,
+    row_losses,
+    row_shares,
+)
 
 CLASS_WEIGHT = torch.tensor([1.0, 3.0, 0.5], dtype=torch.float64)
 
@@ -249,6 +257,27 @@ def test_a_batch_of_classes_without_weight_has_no_loss_and_no_gradient():
     loss, grad = _loss_and_gradient(criterion, output, torch.tensor([0, 0]), weights)
     assert loss == 0.0
     assert torch.equal(grad, torch.zeros_like(grad))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("ignore", [-100, 1])
+@pytest.mark.parametrize("weight", [None, CLASS_WEIGHT])
+@pytest.mark.parametrize("kind", [nn.CrossEntropyLoss, nn.NLLLoss])
+def test_losses_of_shares_are_those_of_the_classes_mixed(kind, weight, ignore, smoothing):
+    options = {"label_smoothing": smoothing} if kind is nn.CrossEntropyLoss else {}
+    criterion = kind(weight=weight, ignore_index=ignore, **options)
+    output, _ = _batch(criterion)
+    logits, shares = log_input(criterion, output), torch.softmax(output.flip(0), 1)
+    each = [row_losses(criterion, logits, torch.full((7,), c)) for c in range(3)]
+    expected = (shares * torch.stack(each, 1)).sum(1)
+    torch.testing.assert_close(row_losses(criterion, logits, shares), expected, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_rows_of_the_ignored_class_have_no_share(reduction):
+    criterion = nn.CrossEntropyLoss(ignore_index=1, reduction=reduction)
+    shares = row_shares(criterion, torch.tensor([0, 1, 2, 1]), torch.ones(4))
+    assert shares.tolist() == ([0.5, 0, 0.5, 0] if reduction == "mean" else [1, 0, 1, 0])
 
 
 def test_the_criterion_is_the_same_afterwards():
