@@ -14,7 +14,7 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from benchmarks.peers import job as J
-from benchmarks.suites._machine import machine
+from benchmarks.suites._machine import facts_of_run
 from benchmarks.suites._markdown import table
 from benchmarks.suites._relabel_job import many_clients
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler
@@ -123,7 +123,7 @@ def main():
     if not torch.cuda.is_available():
         sys.exit("No GPU: nothing was checked and nothing was written.")
     began = time.perf_counter()
-    facts = [torch.cuda.get_device_name(), *(f"{name} {value}" for name, value in machine().items())]
+    facts = [torch.cuda.get_device_name(), *(f"{name} {value}" for name, value in facts_of_run().items())]
     parts = ["# GPU check\n", ", ".join(facts) + "\n", _engines(), _float64(), _relabelings()]
     parts.append(f"The whole check took {time.perf_counter() - began:.0f} s.\n")
     RESULT.write_text("\n".join(parts))

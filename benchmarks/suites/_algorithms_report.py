@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from benchmarks.suites._commits import made_by
 from benchmarks.suites._markdown import table
 
 COLUMNS = [
@@ -32,7 +33,7 @@ def write_report(path, rows, done, facts):
         "# Every method, plain and with FedReLa\n",
         "Made by `python -m benchmarks.run algorithms`: "
         + ", ".join(f"{name} {value}" for name, value in facts.items() if name != "processor")
-        + f". Processors: {_processors(done)}.\n",
+        + f". Processors: {_processors(done)}. {made_by(done.values())}\n",
         f"Mean over {len(seeds)} seeds of the last round, per cent; ± is the standard deviation of balanced "
         "accuracy. The same net (MLP 64-32; LDAM's has one hidden layer of 64 and a head of cosines), rate, batch "
         "and epochs for every row, default strengths, nothing tuned: rows that need tuning look worse than they "

@@ -4,6 +4,8 @@ import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
+from benchmarks.suites._commits import commit
+
 
 def machine():
     """Facts about this machine and the libraries, as a dictionary."""
@@ -15,6 +17,11 @@ def machine():
         "python": platform.python_version(),
         **{name: _version(name) for name in names},
     }
+
+
+def facts_of_run():
+    """`machine`, and the commit of the code: what a page says whose figures come from one run."""
+    return machine() | {"commit": commit()}
 
 
 def _version(name):

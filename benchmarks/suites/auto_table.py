@@ -14,7 +14,7 @@ import torch
 from skorch import NeuralNetClassifier
 from torch import nn
 
-from benchmarks.suites._machine import machine
+from benchmarks.suites._machine import facts_of_run
 from fedrela_sk import FederatedClassifier
 from fedrela_sk.nets import MLP
 
@@ -63,7 +63,7 @@ def main(arguments=None):
                 )
                 print(*rows[-1], flush=True)
     with RESULT.open("w", newline="") as file:
-        file.write("# " + ", ".join(f"{k} {v}" for k, v in machine().items()) + "\n")
+        file.write("# " + ", ".join(f"{k} {v}" for k, v in facts_of_run().items()) + "\n")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("parameters", "batch", "clients", "loop_s", "stacked_s", "loop_over_stacked"))
         writer.writerows(rows)

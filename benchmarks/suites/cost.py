@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from benchmarks.suites._machine import machine
+from benchmarks.suites._machine import facts_of_run
 from benchmarks.suites._markdown import table
 from benchmarks.suites.paper._data import images
 from benchmarks.suites.paper._nets import make_net
@@ -118,7 +118,7 @@ def _labels_line(title, way, labels, first, y):
 
 
 def _write(times, labels):
-    facts = ", ".join(f"{name} {value}" for name, value in machine().items())
+    facts = ", ".join(f"{name} {value}" for name, value in facts_of_run().items())
     time_columns = [
         "data and net",
         "local epochs",

@@ -14,7 +14,7 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from benchmarks.peers import job as J
-from benchmarks.suites._machine import machine
+from benchmarks.suites._machine import facts_of_run
 from benchmarks.suites._markdown import table
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler
 
@@ -76,7 +76,7 @@ def main(arguments=None):
     parts = [
         "# Two engines, one job\n",
         "Made by `python -m benchmarks.run drift`: "
-        + ", ".join(f"{k} {v}" for k, v in machine().items())
+        + ", ".join(f"{k} {v}" for k, v in facts_of_run().items())
         + ".\n",
         "Largest difference of any global weight between the loop engine and the stacked engine. Clients relabel "
         f"after 80 rounds; new labels that differ: {differ}.\n",

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.suites import _speed_report
-from benchmarks.suites._machine import machine
+from benchmarks.suites._machine import facts_of_run
 
 RESULTS = Path(__file__).parents[1] / "results"
 PARTS = ("peers", "gemm", "grid", "relabel", "clients", "scale", "flat", "fixed")
@@ -28,7 +28,7 @@ def main(arguments=None):
     a = parser.parse_args(arguments)
     path = RESULTS / "speed.json"
     found = json.loads(path.read_text()) if path.exists() else {}
-    found["machine"] = machine()
+    found["machine"] = facts_of_run()
     for part in a.parts:
         print(f"== {part}", flush=True)
         if part == "peers":  # jobs that are not measured now keep their lines

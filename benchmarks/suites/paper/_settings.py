@@ -2,7 +2,9 @@
 
 Sections ``data``, ``federation``, ``net``, ``relabel``, ``method.<name>`` (parameters of a method); ``grid`` (each
 combination of a grid's lists is a cell; ``arms`` limits its arms), ``arm`` (what branches off at the relabel round),
-``when.<value>`` (sections that hold for cells with that value alone), ``preset.<name>`` (what a preset changes).
+``when.<value>`` (sections that hold only for cells with that value, ``when."<value> <value>"`` only with both),
+``preset.<name>`` (what a preset changes). ``printed`` is the number of the paper's table, an arm's ``printed`` what
+the table calls it.
 """
 
 import itertools
@@ -96,8 +98,10 @@ def _key(values):
 
 def _settings_of(settings, when, values):
     """The settings of one cell: with what holds for its values alone, and its values that sections have."""
-    for value in values.values():
-        settings = _merged(settings, when.get(str(value), {}))
+    own = {str(value) for value in values.values()}
+    for names in sorted(when, key=lambda names: len(names.split())):  # two values after each of them
+        if set(names.split()) <= own:
+            settings = _merged(settings, when[names])
     own = {
         section: {name: values[name] for name in names if name in values}
         for section, names in OF_SECTIONS.items()
