@@ -25,6 +25,7 @@ from fedrela_sk.federation._weights import mass
 from fedrela_sk.report import History, RoundRecord
 from fedrela_sk.training import posteriors
 from fedrela_sk.training._net import write_tensors
+from fedrela_sk.training._posteriors import unit_of
 
 
 class Conductor:
@@ -156,6 +157,7 @@ class Conductor:
             self.engine.settings.batch_size,
             plan.weights,
             recorded,
+            eps=unit_of(self.net.module_),
         )
         for spec, result in zip(due, results, strict=True):
             rows = spec.train_rows

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import has_fit_parameter
 
 from fedrela_sk._random import Purpose, integer_seed, numpy_stream, uniforms
 from fedrela_sk.exceptions import ClientError, LabelError, NotFiniteError
 from fedrela_sk.relabel import check_answer
+from fedrela_sk.relabel._told import fit_told
 from fedrela_sk.report import RelabelingReport
 from fedrela_sk.training._generator import forked_generators, seed_generators
 from fedrela_sk.training._posteriors import client_posteriors
@@ -82,7 +82,7 @@ def _check_passes(settings):
         )
 
 
-def relabel_alone(relabeler, Q, y, classes, spec, round, seed, weights):
+def relabel_alone(relabeler, Q, y, classes, spec, round, seed, weights, *, eps=None, targets=None):
     """Relabel one client's rows, given their posteriors: any relabeler, all its uniforms drawn.
 
     Parameters
@@ -98,6 +98,8 @@ def relabel_alone(relabeler, Q, y, classes, spec, round, seed, weights):
     round, seed : int
     weights : ndarray of shape (n_rows,) or None
         Row weights, passed to `fit` as `sample_weight` where it takes any.
+    eps, targets
+        As in `relabel_clients`; a relabeler of ours is told.
 
     Returns
     -------
@@ -105,8 +107,7 @@ def relabel_alone(relabeler, Q, y, classes, spec, round, seed, weights):
     """
     with _named(spec, round):
         own = _own_copy(relabeler, classes, seed, round, spec)
-        weighted = weights is not None and has_fit_parameter(own, "sample_weight")
-        own.fit(Q, y, sample_weight=weights) if weighted else own.fit(Q, y)
+        fit_told(own, Q, y, weights, eps=eps, targets=targets_of(own, targets, classes))
         answer = own.relabel(Q, y, uniforms=_draws(spec, len(classes), seed, round))
     try:
         new, keep = check_answer(answer, classes, len(y))
@@ -180,6 +181,15 @@ def with_classes(relabeler, classes):
     if _params(relabeler).get("classes", "absent") is None:
         relabeler.set_params(classes=classes)
     return relabeler
+
+
+def targets_of(relabeler, targets, classes):
+    """The mask `targets` over `classes` in the order of the relabeler's own classes, None for all."""
+    own = _params(relabeler).get("classes")
+    if targets is None or own is None:
+        return targets
+    is_target = dict(zip(classes.tolist(), np.asarray(targets).tolist(), strict=True))
+    return np.array([is_target.get(label, False) for label in np.asarray(own).tolist()])
 
 
 def _params(relabeler):

@@ -12,6 +12,7 @@ from fedrela_sk.federation._relabeling import (
     collect_posteriors,
     places,
     relabel_alone,
+    targets_of,
     with_classes,
 )
 from fedrela_sk.relabel import FedReLaRelabeler
@@ -35,6 +36,9 @@ def relabel_clients(
     batch_size,
     weights=None,
     recorded=None,
+    *,
+    eps=None,
+    targets=None,
 ):
     """Relabel many clients: a plain `FedReLaRelabeler` in one pass over all their rows, others one by one.
 
@@ -66,6 +70,10 @@ def relabel_clients(
     recorded : dict or None
         Position of every client to the posteriors that it recorded in training, float64 tensors; None: they are
         collected now, from its `model`.
+    eps : float or None
+        Unit in the last place of the arithmetic of the net: posteriors no further apart than it explains are equal.
+    targets : ndarray of shape (n_classes,), bool, or None
+        Classes that some client has rows of; no row is relabelled into the others. None: all classes.
 
     Returns
     -------
@@ -81,7 +89,9 @@ def relabel_clients(
     def alone(spec, Q):
         rows = spec.train_rows
         own_weights = None if weights is None else weights[rows]
-        return relabel_alone(relabeler, Q, y[rows], classes, spec, round, seed, own_weights)
+        return relabel_alone(
+            relabeler, Q, y[rows], classes, spec, round, seed, own_weights, eps=eps, targets=targets
+        )
 
     if type(relabeler) is not FedReLaRelabeler:
         return [alone(spec, collect(spec).cpu().numpy()) for spec in specs]
@@ -101,12 +111,14 @@ def relabel_clients(
             round,
             seed,
             None if weights is None else weights[rows],
+            eps=eps,
+            targets=targets,
         )
     except ValueError:  # of some client's rows: by itself it raises an error with its name
         return [alone(spec, part.cpu().numpy()) for spec, part in zip(specs, parts, strict=True)]
 
 
-def relabel_together(relabeler, Q, y, codes, classes, specs, round, seed, weights):
+def relabel_together(relabeler, Q, y, codes, classes, specs, round, seed, weights, *, eps=None, targets=None):
     """The same of many clients in one pass; arrays hold their rows one client after the other."""
     relabeler = with_classes(clone(relabeler), classes)
     column = encode_labels(classes, check_classes(relabeler.classes, len(classes)))  # of every class
@@ -119,7 +131,10 @@ def relabel_together(relabeler, Q, y, codes, classes, specs, round, seed, weight
         return uniforms_at(keys[client[row]], place[row] * len(classes) + column)
 
     states = (integer_seeds(keys) % 2**32).tolist()
-    new, relabelers = relabel_many(relabeler, Q, y, column[codes], sizes, draws, states, weights)
+    targets = targets_of(relabeler, targets, classes)
+    new, relabelers = relabel_many(
+        relabeler, Q, y, column[codes], sizes, draws, states, weights, eps, targets
+    )
     ends = np.cumsum(sizes)[:-1]
     new, keep = np.split(np.argsort(column)[new], ends), np.split(np.ones(len(new), dtype=bool), ends)
     return [ClientRelabeling(round, *each) for each in zip(relabelers, new, keep, strict=True)]

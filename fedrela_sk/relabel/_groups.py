@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from fedrela_sk.relabel._priors import class_counts
-from fedrela_sk.relabel._zscore import TINY_RANGE, standardize
+from fedrela_sk.relabel._zscore import EXACT, TINY_RANGE, standardize
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class Groups:
         return np.bincount(self.of_row, values, self.n_groups)
 
     def range(self, values):
-        """Smallest value of every group, and by how much the largest is above it."""
+        """Smallest and largest value of every group."""
         low, high = np.full(self.n_groups, np.inf), np.full(self.n_groups, -np.inf)
         np.minimum.at(low, self.of_row, values)
         np.maximum.at(high, self.of_row, values)
-        return low, high - low
+        return low, high
 
     def moments(self, values, ddof):
         """Mean and standard deviation of every group, the latter 0 where no more than `ddof` rows are there."""
@@ -83,14 +83,14 @@ class Groups:
         return Groups(number[self.of_row[rows]], np.count_nonzero(chosen), weights), rows
 
 
-def group_mean_and_std(values, groups, ddof, min_scale):
+def group_mean_and_std(values, groups, ddof, min_scale, rounding=EXACT):
     """Mean and standard deviation of every group: `mean_and_std` of one column.
 
     Parameters
     ----------
     values : ndarray of shape (n_rows,)
     groups : Groups
-    ddof, min_scale
+    ddof, min_scale, rounding
         As in `mean_and_std`.
 
     Returns
@@ -98,7 +98,8 @@ def group_mean_and_std(values, groups, ddof, min_scale):
     mean, scale : ndarray of shape (n_groups,)
         The scale is exactly 0 where all values are equal.
     """
-    low, reach = groups.range(values)
+    low, high = groups.range(values)
+    reach = rounding.reach(low, high)
     mean, std = groups.moments(values, ddof)
     tiny = (reach > 0) & (reach < TINY_RANGE)
     if tiny.any():
@@ -107,12 +108,13 @@ def group_mean_and_std(values, groups, ddof, min_scale):
     return mean, np.where(spread, np.maximum(std, min_scale), 0.0)
 
 
-def group_lowest_and_range(values, groups, ddof, min_scale):
+def group_lowest_and_range(values, groups, ddof, min_scale, rounding=EXACT):
     """Smallest value and range of every group: `lowest_and_range` of one column."""
-    low, reach = groups.range(values)
+    low, high = groups.range(values)
+    reach = rounding.reach(low, high)
     return low, np.where(reach > 0, np.maximum(reach, min_scale), 0.0)
 
 
-def group_zero_and_one(values, groups, ddof, min_scale):
+def group_zero_and_one(values, groups, ddof, min_scale, rounding=EXACT):
     """Centre 0 and scale 1 of every group."""
     return np.zeros_like(groups.total), np.ones_like(groups.total)

@@ -19,9 +19,13 @@ from fedrela_sk.relabel._priors import class_counts, prior_weights
 from fedrela_sk.relabel._report import RelabelReport
 from fedrela_sk.relabel._rho import Candidates, Statistics, Yardsticks
 from fedrela_sk.relabel._threshold import THRESHOLDS
+from fedrela_sk.relabel._told import Told
+from fedrela_sk.relabel._zscore import EXACT
 
 
-def relabel_many(relabeler, Q, y, codes, sizes, uniforms, random_states, weights=None):
+def relabel_many(
+    relabeler, Q, y, codes, sizes, uniforms, random_states, weights=None, eps=None, targets=None
+):
     """``fit(Q, y, sample_weight)`` and ``relabel(Q, y, uniforms)`` of many clients.
 
     Parameters
@@ -43,6 +47,8 @@ def relabel_many(relabeler, Q, y, codes, sizes, uniforms, random_states, weights
         What each client's relabeler gets as its `random_state`.
     weights : ndarray of shape (n_rows,) or None
         Sample weights, >= 0; every client has a positive one.
+    eps, targets
+        As in `fit_told`.
 
     Returns
     -------
@@ -60,6 +66,7 @@ def relabel_many(relabeler, Q, y, codes, sizes, uniforms, random_states, weights
     pattern._validate_params()
     steps = _steps_of(Q)
     values = steps.check_rows(pattern, Q)
+    told = Told(eps, targets)
     pattern.classes_ = check_classes(pattern.classes, values.shape[1])
     client = np.repeat(np.arange(len(sizes)), sizes)
     fitted = fit_many(
@@ -68,6 +75,8 @@ def relabel_many(relabeler, Q, y, codes, sizes, uniforms, random_states, weights
         client,
         len(sizes),
         weights=weights,
+        rounding=told.rounding(pattern, steps.dtype_of(Q)),
+        targets=told.targets_in(pattern.classes_),
         **pattern._settings_of_fit(),
     )
     found = steps.candidates_of_groups(values, fitted.group, fitted.yardsticks)
@@ -119,7 +128,19 @@ class ManyStatistics:
 
 
 def fit_many(
-    values, codes, client, n_clients, *, tau, normalization, ddof, min_scale, threshold, weights=None
+    values,
+    codes,
+    client,
+    n_clients,
+    *,
+    tau,
+    normalization,
+    ddof,
+    min_scale,
+    threshold,
+    weights=None,
+    rounding=EXACT,
+    targets=None,
 ):
     """Counts, prior weights, means, spreads and thresholds of many clients.
 
@@ -133,6 +154,8 @@ def fit_many(
         As in `FedReLaRelabeler`.
     weights : ndarray of shape (n_rows,) or None
         Repetitions, >= 0. Rows of weight 0 are left out.
+    rounding, targets
+        As in `fit_statistics`.
 
     Returns
     -------
@@ -155,12 +178,14 @@ def fit_many(
     scale = np.zeros((len(cell) + 1, n_classes))
     t = np.full((n_clients, n_classes), 0.0 if tau > 0 and not rule.thresholded else np.inf)
     for columns, own, groups, clients in parts:
-        centre, spread = rule.of_groups(own, groups, ddof, min_scale)
+        centre, spread = rule.of_groups(own, groups, ddof, min_scale, rounding)
         mean[:-1, columns], scale[:-1, columns] = centre, spread
         if tau > 0 and rule.thresholded:
             z = groups.standardize(own, centre, spread, rule.unit)
             t[:, columns] = THRESHOLDS[threshold](clients.of(z), tau)
-    v = prior_weights(counts)
+    if targets is not None:
+        t[:, ~targets] = np.inf
+    v = prior_weights(counts, targets)
     owner, label = np.divmod(cell, n_classes)
     gain, limit = np.zeros(mean.shape), np.full(mean.shape, np.inf)
     gain[:-1] = np.maximum(v[owner] - v[owner, label][:, np.newaxis], 0.0)

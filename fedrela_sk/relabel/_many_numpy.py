@@ -6,12 +6,17 @@ from fedrela_sk.relabel._groups import Groups
 from fedrela_sk.relabel._many_clients import ManyClients
 from fedrela_sk.relabel._rho import candidates_of_groups
 
-__all__ = ["candidates_of_groups", "check_rows", "parts_of", "rows_of"]
+__all__ = ["candidates_of_groups", "check_rows", "dtype_of", "parts_of", "rows_of"]
 
 
 def check_rows(relabeler, Q):
     """The values that are compared, as the relabeler checks and makes them; it learns its columns."""
     return relabeler._check_rows(Q, reset=True)
+
+
+def dtype_of(Q):
+    """The dtype that rows came in, NumPy's."""
+    return Q.dtype
 
 
 def parts_of(values, counted, group, n_groups, sizes, weights):

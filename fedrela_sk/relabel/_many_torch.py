@@ -35,6 +35,11 @@ def check_rows(relabeler, Q):
     return torch.softmax(Q, dim=1) if relabeler._compares_softmax() else Q
 
 
+def dtype_of(Q):
+    """The dtype that rows came in, NumPy's."""
+    return Q.new_empty(0).cpu().numpy().dtype
+
+
 def parts_of(values, counted, group, n_groups, sizes, weights):
     """As in `_many_numpy`, of a tensor: many columns a part, and rows sorted by group."""
     order = np.argsort(group, kind="stable")  # clients stay together: groups ascend with them
@@ -87,9 +92,9 @@ class TensorGroups(Groups):
         return self._of_lines(values, 0.0, _sum_of_lines)
 
     def range(self, values):
-        """Smallest value of every group, and by how much the largest is above it."""
+        """Smallest and largest value of every group."""
         low = self._of_lines(values, np.inf, lambda lines: lines.amin(dim=1))
-        return low, self._of_lines(values, -np.inf, lambda lines: lines.amax(dim=1)) - low
+        return low, self._of_lines(values, -np.inf, lambda lines: lines.amax(dim=1))
 
     def deviations(self, values, centre):
         """Values less the centre of their group, a tensor."""

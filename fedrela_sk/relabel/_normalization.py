@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedrela_sk.relabel._groups import group_lowest_and_range, group_mean_and_std, group_zero_and_one
-from fedrela_sk.relabel._zscore import mean_and_std
+from fedrela_sk.relabel._zscore import EXACT, mean_and_std
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class Normalization:
 
     Attributes
     ----------
-    statistics : callable (values, weights, ddof, min_scale) -> (centre, scale)
+    statistics : callable (values, weights, ddof, min_scale, rounding) -> (centre, scale)
         Of the rows of one class, per column. A scale of 0 says that z is 0 for every row.
-    of_groups : callable (values, groups, ddof, min_scale) -> (centre, scale)
+    of_groups : callable (values, groups, ddof, min_scale, rounding) -> (centre, scale)
         The same of one column, per group of rows.
     strength : callable (z, t) -> ndarray in [0, 1]
         rho before the gain in rarity, for values above their threshold; increasing in z.
@@ -41,14 +41,14 @@ class Normalization:
     thresholded: bool = True
 
 
-def lowest_and_range(values, weights, ddof, min_scale):
+def lowest_and_range(values, weights, ddof, min_scale, rounding=EXACT):
     """Smallest value and range of each column. Repeating rows changes neither; `ddof` is not used."""
     low = values.min(axis=0)
-    reach = values.max(axis=0) - low
+    reach = rounding.reach(low, values.max(axis=0))
     return low, np.where(reach > 0, np.maximum(reach, min_scale), 0.0)
 
 
-def zero_and_one(values, weights, ddof, min_scale):
+def zero_and_one(values, weights, ddof, min_scale, rounding=EXACT):
     """Centre 0 and scale 1: the value itself."""
     return np.zeros(values.shape[1]), np.ones(values.shape[1])
 

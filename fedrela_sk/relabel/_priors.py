@@ -40,7 +40,7 @@ def class_counts(codes, n_classes, weights=None):
     return np.bincount(codes, weights=weights, minlength=n_classes).astype(np.float64)
 
 
-def prior_weights(counts):
+def prior_weights(counts, targets=None):
     """``v = 1 - minmax(counts)``: 1 for the rarest class of this client, 0 for the most frequent.
 
     Absent classes count 0 and so are the rarest. Where all counts are equal the paper's minmax is 0/0; v is
@@ -50,6 +50,8 @@ def prior_weights(counts):
     ----------
     counts : ndarray of shape (..., n_classes)
         Local counts, or sums of weights, over all classes; one client per line.
+    targets : ndarray of shape (n_classes,), bool, or None
+        Classes that exist anywhere; the others are not compared, and have v = 1. None means all.
 
     Returns
     -------
@@ -59,9 +61,11 @@ def prior_weights(counts):
     ----------
     FedReLa (arXiv 2606.26037), prior weights of section 3.1.
     """
-    low, high = counts.min(axis=-1, keepdims=True), counts.max(axis=-1, keepdims=True)
+    compared = counts if targets is None else counts[..., targets]
+    low, high = compared.min(axis=-1, keepdims=True), compared.max(axis=-1, keepdims=True)
     equal = high - low <= EQUAL_COUNTS * high
-    return np.where(equal, 1.0, 1.0 - (counts - low) / np.where(equal, 1.0, high - low))
+    v = np.where(equal, 1.0, 1.0 - (counts - low) / np.where(equal, 1.0, high - low))
+    return v if targets is None else np.where(targets, v, 1.0)
 
 
 def rarity_gains(v):

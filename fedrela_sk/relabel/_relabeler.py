@@ -35,6 +35,7 @@ from fedrela_sk.relabel._normalization import NORMALIZATIONS
 from fedrela_sk.relabel._report import RelabelReport
 from fedrela_sk.relabel._rho import Statistics, candidates, fit_statistics
 from fedrela_sk.relabel._threshold import THRESHOLDS
+from fedrela_sk.relabel._told import NOTHING
 
 INPUTS = {"posterior": check_posteriors, "score": check_scores}
 
@@ -104,7 +105,8 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
     mean_, scale_ : ndarray of shape (n_classes, n_classes)
         Centre and spread of column j (second index) over the rows of class l (first index): mean and standard
         deviation, or minimum and range, or 0 and 1. A scale of 0 means that z is 0 for every row: all values
-        were equal, or the class had no more rows than `ddof`. An absent class has mean NaN and scale 0.
+        were equal up to rounding (see the notes), or the class had no more rows than `ddof`. An absent class has
+        mean NaN and scale 0.
     threshold_ : ndarray of shape (n_classes,)
         Threshold of every column; +inf where nothing is relabelled into the class; 0 with "none".
     n_features_in_ : int
@@ -136,7 +138,12 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
 
     Corner cases, the same for both: all counts equal, nothing is relabelled. One class present: it is the most
     frequent, and its rows may become any absent class. Equal values within (own class, column), one row
-    included: z is 0 there. tau = 1: the threshold is the smallest z. Rows of weight 0 are left out of `fit`.
+    included: z is 0 there, for rows of `fit` and for new ones. tau = 1: the threshold is the smallest z. Rows of
+    weight 0 are left out of `fit`.
+
+    Posteriors count as equal where largest and smallest differ by at most ``32 eps (1 + |ln max|) max``, scores by
+    ``32 eps max|score|``, eps being that of the dtype of `Q`: so much may rounding make of copies of one row that a
+    net sees in batches of two sizes.
 
     Weights that are not integers: counts, means and spreads use their sums, W standing for the number of rows.
     The quantile lies at position ``(W - 1)(1 - tau)`` of the ascending rows, position k being held by the first
@@ -182,6 +189,9 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         "max_ratio": [Interval(Real, 0, None, closed="left"), None],
         "random_state": ["random_state"],
     }
+
+    # what the next `fit` is told, see `fit_told`
+    _told = NOTHING
 
     # the first argument holds posteriors, not metadata
     __metadata_request__fit = {"Q": UNUSED}
@@ -238,8 +248,10 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
             `PosteriorError` where rows are no posteriors, `LabelError` where labels do not fit the columns;
             both are ValueErrors that name the row and the value.
         """
+        told = vars(self).pop("_told", NOTHING)  # of this fit alone
         y = check_labels(y, _num_samples(Q))
-        values = self._check_rows(Q, reset=True)
+        Q = validate_data(self, Q, reset=True, ensure_all_finite=False)
+        values = self._values(Q)
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, values, dtype=np.float64, ensure_non_negative=True)
@@ -254,6 +266,8 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
             values,
             encode_labels(y, self.classes_),
             weights=weights,
+            rounding=told.rounding(self, Q.dtype),
+            targets=told.targets_in(self.classes_),
             **self._settings_of_fit(),
         )
         return self._learn(statistics)
@@ -376,7 +390,9 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         return np.array([f"{prefix}_{label}" for label in self.classes_.tolist()], dtype=object)
 
     def _check_rows(self, Q, reset):
-        Q = validate_data(self, Q, reset=reset, ensure_all_finite=False)
+        return self._values(validate_data(self, Q, reset=reset, ensure_all_finite=False))
+
+    def _values(self, Q):
         values = INPUTS[self.input](Q)
         # without a z-score rho is the posterior itself
         return softmax(values, axis=1) if self._compares_softmax() else values

@@ -8,7 +8,7 @@ import numpy as np
 from fedrela_sk.relabel._normalization import NORMALIZATIONS, Normalization
 from fedrela_sk.relabel._priors import class_counts, prior_weights, rarity_gains, rows_by_label
 from fedrela_sk.relabel._threshold import thresholds
-from fedrela_sk.relabel._zscore import standardize
+from fedrela_sk.relabel._zscore import EXACT, standardize
 
 # entries of a block of rows: what is held at once besides results
 BLOCK = 2**18
@@ -119,7 +119,19 @@ class Candidates:
         return rho
 
 
-def fit_statistics(values, codes, *, tau, normalization, ddof, min_scale, threshold, weights=None):
+def fit_statistics(
+    values,
+    codes,
+    *,
+    tau,
+    normalization,
+    ddof,
+    min_scale,
+    threshold,
+    weights=None,
+    rounding=EXACT,
+    targets=None,
+):
     """Counts, prior weights, means, spreads and thresholds of one client: steps 2 to 4 of Algorithm 1.
 
     Parameters
@@ -132,6 +144,11 @@ def fit_statistics(values, codes, *, tau, normalization, ddof, min_scale, thresh
         As in `FedReLaRelabeler`.
     weights : ndarray of shape (n_rows,) or None
         Repetitions, positive.
+    rounding : Rounding
+        How far apart equal values of a class may be.
+    targets : ndarray of shape (n_classes,), bool, or None
+        Classes that rows may be relabelled into; None means all. The others are treated as if they were not
+        there: no row has them, they are no target, and no other class is less rare because of them.
 
     Returns
     -------
@@ -147,7 +164,7 @@ def fit_statistics(values, codes, *, tau, normalization, ddof, min_scale, thresh
     for label, rows in groups:
         own, start, end = values[rows], end, end + len(rows)
         own_weights = None if weights is None else weights[rows]
-        mean[label], scale[label] = rule.statistics(own, own_weights, ddof, min_scale)
+        mean[label], scale[label] = rule.statistics(own, own_weights, ddof, min_scale, rounding)
         z[start:end] = standardize(own, mean[label], scale[label], rule.unit)
     counts = class_counts(codes, n_classes, weights)
     if rule.thresholded:
@@ -155,7 +172,8 @@ def fit_statistics(values, codes, *, tau, normalization, ddof, min_scale, thresh
         t = thresholds(z, tau, threshold, None if weights is None else weights[order])
     else:
         t = np.full(n_classes, 0.0 if tau > 0 else np.inf)
-    return Statistics(counts, prior_weights(counts), mean, scale, t, rule)
+    t = t if targets is None else np.where(targets, t, np.inf)
+    return Statistics(counts, prior_weights(counts, targets), mean, scale, t, rule)
 
 
 def candidates(values, codes, statistics):

@@ -32,17 +32,29 @@ def posteriors(net, X, n_classes, batch_size=EVAL_ROWS):
     return in_evaluation(net, X, n_classes, batch_size).cpu().numpy()
 
 
-def in_evaluation(net, X, n_classes, batch_size=EVAL_ROWS):
-    """The same as a tensor on the device of `X`."""
+def in_evaluation(net, X, n_classes, batch_size=EVAL_ROWS, one_width=False):
+    """The same as a tensor on the device of `X`.
+
+    With `one_width` all batches of more rows than one batch have as many rows: the last one starts earlier, and what
+    it repeats is thrown away. A matrix product may add in another order for another number of rows, so equal rows
+    would have unequal posteriors.
+    """
     net = private_copy(net)
     net.module_.eval()
     Q = torch.empty((len(X), n_classes), dtype=torch.float64, device=X.device)
     with torch.no_grad():
         for start, stop in batch_bounds(len(X), batch_size) if len(X) else ():
-            output = forward(net, X[start:stop].clone())  # a module may write to its input
+            first = max(stop - batch_size, 0) if one_width and start else start
+            output = forward(net, X[first:stop].clone())  # a module may write to its input
             check_output(output, net.criterion_, n_classes)
-            Q[start:stop] = posteriors_of(net.criterion_, output)
+            Q[start:stop] = posteriors_of(net.criterion_, output)[start - first :]
     return Q
+
+
+def unit_of(module):
+    """Unit in the last place of the coarsest floating dtype among a module's parameters; float32's without any."""
+    dtypes = {p.dtype for p in module.parameters() if p.is_floating_point()}
+    return max((torch.finfo(dtype).eps for dtype in dtypes), default=torch.finfo(torch.float32).eps)
 
 
 def client_posteriors(net, X, n_classes, *, passes, augment, mode, batch_size, stream):
@@ -71,7 +83,7 @@ def client_posteriors(net, X, n_classes, *, passes, augment, mode, batch_size, s
         On the device of `X`.
     """
     if mode == "eval" and not augment:
-        return in_evaluation(net, X, n_classes)  # every pass would be the same
+        return in_evaluation(net, X, n_classes, one_width=True)  # every pass would be the same
     net = private_copy(net)
     total = torch.zeros((len(X), n_classes), dtype=torch.float64, device=X.device)
     # BatchNorm has no statistics of one row

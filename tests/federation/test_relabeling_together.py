@@ -55,7 +55,7 @@ def own_nets(module=Logits):
     return model
 
 
-def together(relabeler, specs, model=None, X=X, weights=None, settings=(), seed=0):
+def together(relabeler, specs, model=None, X=X, weights=None, settings=(), seed=0, **told):
     return relabel_clients(
         relabeler,
         specs,
@@ -69,6 +69,7 @@ def together(relabeler, specs, model=None, X=X, weights=None, settings=(), seed=
         POSTERIOR_DEFAULTS | dict(settings),
         16,
         weights,
+        **told,
     )
 
 
@@ -215,6 +216,22 @@ def test_other_relabelers_are_asked_client_by_client(monkeypatch):
     assert assert_same_results(plain, children) > 10
     with pytest.raises(AssertionError, match="relabelled together"):
         together(FedReLaRelabeler(0.3), specs)
+
+
+class Child(FedReLaRelabeler):
+    """Relabels client by client."""
+
+
+@pytest.mark.parametrize("kind", [FedReLaRelabeler, Child])
+@pytest.mark.parametrize("classes", [None, ["scarce", "common", "rare"]])
+def test_classes_that_nobody_has_are_no_targets(kind, classes):
+    """In the order of the relabeler's own classes."""
+    specs = [make_spec("here", np.flatnonzero(CODES < 2))]
+    everywhere = together(kind(0.3, classes=classes), specs)[0]
+    assert (everywhere.codes == 2).any()
+    told = together(kind(0.3, classes=classes), specs, targets=np.array([True, True, False]))[0]
+    assert not (told.codes == 2).any()
+    assert (told.codes != CODES[CODES < 2]).any()
 
 
 WHERE = r"Relabelling of client 'client 0' before round 4"

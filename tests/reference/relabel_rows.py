@@ -27,21 +27,36 @@ class RowByRow:
         threshold="quantile",
         target="argmax",
         repeats=None,
+        eps=2.0**-52,
+        scores=False,
+        targets=None,
     ):
         repeats = [1] * len(rows) if repeats is None else repeats
         rows = [row for row, times in zip(rows, repeats, strict=True) for _ in range(times)]
         labels = [label for label, times in zip(labels, repeats, strict=True) for _ in range(times)]
         self.rows, self.labels, self.classes = rows, labels, range(n_classes)
         self.tau, self.normalization, self.ddof, self.min_scale = tau, normalization, ddof, min_scale
-        self.target = target
+        self.target, self.eps, self.scores = target, eps, scores
+        self.targets = set(self.classes) if targets is None else set(targets)
         self.counts = [labels.count(label) for label in self.classes]
         self.v = self._prior_weights()
         find = {"quantile": self._quantile, "order_statistic": self._order_statistic}[threshold]
         self.t = [self._threshold(column, find) for column in self.classes]
 
     def _prior_weights(self):
-        low, high = min(self.counts), max(self.counts)
-        return [1.0 if low == high else 1 - (count - low) / (high - low) for count in self.counts]
+        there = [self.counts[label] for label in self.targets]
+        low, high = min(there), max(there)
+        return [
+            1.0 if low == high or label not in self.targets else 1 - (count - low) / (high - low)
+            for label, count in enumerate(self.counts)
+        ]
+
+    def equal(self, own):
+        """Whether values of one class differ by no more than rounding."""
+        low, high = min(own), max(own)
+        if self.scores:
+            return high - low <= 32 * self.eps * max(abs(low), abs(high))
+        return high <= 0 or high - low <= 32 * self.eps * (1 + abs(math.log(high))) * high
 
     def z(self, row, label, column):
         """The value of one row in one column, compared with the fitted rows of one label."""
@@ -49,7 +64,7 @@ class RowByRow:
         own = [other[column] for other, name in zip(self.rows, self.labels, strict=True) if name == label]
         if self.normalization == "none":
             return value
-        if not own or max(own) == min(own):
+        if not own or self.equal(own):
             return 0.0
         if self.normalization == "minmax":
             share = (value - min(own)) / max(max(own) - min(own), self.min_scale)
@@ -61,7 +76,7 @@ class RowByRow:
         return (value - mean) / max(math.sqrt(variance), self.min_scale)
 
     def _threshold(self, column, find):
-        if self.tau == 0:
+        if self.tau == 0 or column not in self.targets:
             return math.inf
         if self.normalization == "none":
             return -math.inf

@@ -15,7 +15,7 @@ def test_by_hand():
     values = np.array([1.0, 5.0, 2.0, -4.0, 6.0])
     assert_array_equal(groups.total, [1, 3, 1])
     assert_array_equal(groups.sum(values), [5, 9, -4])
-    assert_array_equal(groups.range(values), [[5, 1, -4], [0, 5, 0]])
+    assert_array_equal(groups.range(values), [[5, 1, -4], [5, 6, -4]])
     mean, std = groups.moments(values, 1)
     assert_array_equal(mean, [5, 3, -4])
     assert_array_equal(std, [0, np.sqrt(7), 0])

@@ -1,0 +1,69 @@
+"""What a federation tells a client's relabeler beside posteriors and labels."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.utils.validation import has_fit_parameter
+
+from fedrela_sk.relabel._zscore import Rounding, rounding_of
+
+
+@dataclass(frozen=True)
+class Told:
+    """Facts about posteriors that posteriors do not show.
+
+    Attributes
+    ----------
+    eps : float or None
+        Unit in the last place of the arithmetic that made them, such as that of a float32 net whose posteriors
+        are held in float64. None: that of the dtype in which they come.
+    targets : array-like of shape (n_classes,), bool, or None
+        Which classes, in the order of the relabeler's `classes`, some client has rows of; the others are never
+        targets. None: all classes are.
+    """
+
+    eps: float | None = None
+    targets: np.ndarray | None = None
+
+    def rounding(self, relabeler, dtype):
+        """`Rounding` of the values that a relabeler compares, which came in `dtype`."""
+        given = rounding_of(dtype, relabeler.input == "score" and not relabeler._compares_softmax())
+        return given if self.eps is None else Rounding(max(self.eps, given.eps), given.scores)
+
+    def targets_in(self, classes):
+        """The mask as an array, None where every class is a target."""
+        if self.targets is None:
+            return None
+        targets = np.asarray(self.targets, dtype=bool)
+        if targets.shape != classes.shape:
+            raise ValueError(f"targets have shape {targets.shape}, expected {classes.shape}: one per class.")
+        if not targets.any():
+            raise ValueError("targets are all False: at least the classes that have rows must be among them.")
+        return None if targets.all() else targets
+
+
+NOTHING = Told()
+
+
+def fit_told(relabeler, Q, y, sample_weight=None, *, eps=None, targets=None):
+    """``relabeler.fit(Q, y, sample_weight)``, told what `Told` holds where it can be.
+
+    Parameters
+    ----------
+    relabeler : object with `fit(Q, y)`
+        A `FedReLaRelabeler` and its children are told, and any other object that has an attribute `_told`.
+    Q : array-like of shape (n_rows, n_classes)
+    y : array-like of shape (n_rows,)
+    sample_weight : array-like of shape (n_rows,) or None
+        Passed on where the relabeler takes weights.
+    eps, targets
+        As in `Told`.
+
+    Returns
+    -------
+    relabeler : the same object, fitted
+    """
+    if hasattr(relabeler, "_told"):
+        relabeler._told = Told(eps, targets)
+    weighted = sample_weight is not None and has_fit_parameter(relabeler, "sample_weight")
+    return relabeler.fit(Q, y, sample_weight=sample_weight) if weighted else relabeler.fit(Q, y)
