@@ -9,7 +9,7 @@ import torch
 from fedrela_sk import _tree
 from fedrela_sk.algorithms import Job
 from fedrela_sk.algorithms._records import frozen_names
-from fedrela_sk.exceptions import NotFiniteError
+from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.federation._asking import ask_clients
 from fedrela_sk.federation._collecting import Collecting
 from fedrela_sk.federation._counting import original_counts
@@ -158,13 +158,26 @@ class Conductor:
             plan.weights,
             recorded,
             eps=unit_of(self.net.module_),
+            targets=plan.targets,
         )
         for spec, result in zip(due, results, strict=True):
             rows = spec.train_rows
+            self._check_targets(spec, result, round)
             state.relabelings[spec.position] = result
             state.codes[rows], state.keep[rows] = result.codes, result.keep
         self.tasks.labels_moved()
         return due
+
+    def _check_targets(self, spec, result, round):
+        """Refuse new labels of a class that nobody has, which relabelers of our own never give."""
+        targets, classes = self.plan.targets, self.plan.classes
+        if targets is None or targets[result.codes].all():
+            return
+        label = classes[result.codes[~targets[result.codes]][0]]
+        raise ClientError(
+            f"Relabelling of client {spec.key!r} before round {round} gave the class {label!r}, which was declared but "
+            "which no client has. Let the relabeler choose among the classes that it was fitted on."
+        )
 
     def _n_changed(self, state, rows):
         return int(np.count_nonzero(state.codes[rows] != self.plan.codes[rows]))

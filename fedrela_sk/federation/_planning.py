@@ -114,6 +114,7 @@ def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val, groups_val=N
         relabel_posteriors=relabel_posteriors,
         seed=seed,
         notes=(*notes, *_leak(algorithm.auxiliary)),
+        targets=_targets(codes, len(classes)),
         auxiliary=auxiliary_rows(algorithm.auxiliary, X, codes, rows, classes, net, check_new),
         **{name: getattr(estimator, name) for name in _AS_GIVEN},
     )
@@ -129,6 +130,12 @@ def _rows_in_training(specs, weights, share):
             f"All clients are empty: validation={share} set every row with a weight aside. Use a smaller share."
         )
     return rows
+
+
+def _targets(codes, n_classes):
+    """Which classes have rows, None where all have: a class that was declared only is no target of relabelling."""
+    known = np.bincount(codes, minlength=n_classes) > 0
+    return None if known.all() else known
 
 
 def _leak(auxiliary):

@@ -43,6 +43,8 @@ class Plan:
         Rows that the server holds, and their classes.
     local_data : object or None
         What changes each client's rows before it trains.
+    targets : ndarray of shape (n_classes,), bool, or None
+        Classes that somebody has; the others were declared, and nothing is relabelled into them. None: all.
     """
 
     specs: list
@@ -67,6 +69,7 @@ class Plan:
     notes: tuple = ()
     auxiliary: tuple | None = None
     local_data: Any = None
+    targets: np.ndarray | None = None
 
     @property
     def records(self):

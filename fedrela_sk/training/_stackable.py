@@ -3,7 +3,6 @@
 import torch
 from skorch import NeuralNetClassifier
 from skorch.callbacks import GradientNormClipping
-from torch import nn
 from torch.func import functional_call, vmap
 
 from fedrela_sk._random import Purpose

@@ -6,8 +6,8 @@ from sklearn.model_selection import LeaveOneGroupOut, cross_val_score
 from skorch import NeuralNetClassifier
 from torch import nn
 
-from fedrela_sk import FederatedClassifier
-from fedrela_sk.exceptions import LabelError, NetError
+from fedrela_sk import FederatedClassifier, FedReLaRelabeler
+from fedrela_sk.exceptions import ClientError, LabelError, NetError
 from fedrela_sk.nets import MLP
 
 stream = np.random.default_rng(0)
@@ -79,3 +79,49 @@ def test_order_does_not_matter_and_the_federation_wins():
 def test_declarations_that_do_not_fit_are_refused(classes, message):
     with pytest.raises(LabelError, match=message):
         fed(classes=classes).fit(X, Y)
+
+
+@pytest.mark.parametrize("engine", ["loop", "auto"])
+def test_no_row_is_relabeled_into_a_class_that_nobody_has(engine):
+    """A declared class without rows would be the rarest of all, so the most wanted target."""
+    rows = GROUPS < 2
+    relabeler = FedReLaRelabeler(0.5)
+    for clients in (3, 1):
+        model = fed(net(), classes=LABELS, relabeler=relabeler, clients=clients, engine=engine).fit(
+            X[rows], Y[rows]
+        )
+        assert "odd" not in model.y_relabeled_
+        assert model.relabel_round_ is not None
+
+
+class IntoOdd:
+    """A relabeler of the user's own that knows no better."""
+
+    def fit(self, Q, y):
+        return self
+
+    def relabel(self, Q, y, uniforms=None):
+        return np.full(len(y), "odd")
+
+
+class Child(FedReLaRelabeler):
+    """Is asked client by client."""
+
+
+def test_relabelers_of_every_kind_leave_that_class_alone():
+    rows = GROUPS < 2
+    model = fed(net(), classes=LABELS, relabeler=Child(0.5)).fit(X[rows], Y[rows])
+    plain = fed(net(), classes=LABELS, relabeler=FedReLaRelabeler(0.5)).fit(X[rows], Y[rows])
+    assert "odd" not in model.y_relabeled_
+    np.testing.assert_array_equal(model.y_relabeled_, plain.y_relabeled_)
+    with pytest.raises(ClientError, match="gave the class 'odd', which was declared but which no client has"):
+        fed(net(), classes=LABELS, relabeler=IntoOdd()).fit(X[rows], Y[rows])
+
+
+def test_leave_one_group_out_relabels_into_no_class_of_the_left_out_group():
+    for held in range(3):
+        rows = held != GROUPS
+        model = fed(net(), classes=LABELS, clients=None, relabeler=FedReLaRelabeler(0.3)).fit(
+            X[rows], Y[rows], groups=GROUPS[rows]
+        )
+        assert set(model.y_relabeled_) <= set(Y[rows])
