@@ -173,10 +173,10 @@ class Conductor:
         targets, classes = self.plan.targets, self.plan.classes
         if targets is None or targets[result.codes].all():
             return
-        label = classes[result.codes[~targets[result.codes]][0]]
+        label = classes.tolist()[result.codes[~targets[result.codes]][0]]
         raise ClientError(
-            f"Relabelling of client {spec.key!r} before round {round} gave the class {label!r}, which was declared but "
-            "which no client has. Let the relabeler choose among the classes that it was fitted on."
+            f"Relabelling of client {spec.key!r} before round {round} gave the class {label!r}, which was declared "
+            "but which no client has. Let the relabeler choose among the classes that it was fitted on."
         )
 
     def _n_changed(self, state, rows):

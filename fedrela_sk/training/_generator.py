@@ -1,8 +1,10 @@
-"""torch's own generators, which modules that draw (Dropout) and initialisers use, under our streams."""
+"""Global generators, which modules that draw (Dropout) and initialisers use, under our streams."""
 
+import random
 import threading
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from skorch.callbacks import GradientNormClipping
 from torch import nn
@@ -66,7 +68,9 @@ def drawing_generators(draws, device):
 
 @contextmanager
 def forked_generators(device):
-    """Run a block whose draws leave torch's generators as they were, and no other thread's draws in between.
+    """Run a block whose draws leave global generators as they were, and no other thread's draws in between.
+
+    Those of torch, and NumPy's and Python's global ones, which code of the user's may draw from.
 
     Parameters
     ----------
@@ -74,17 +78,24 @@ def forked_generators(device):
         Where the module draws; the CPU's generator is kept as well.
     """
     with _turn, torch.random.fork_rng(devices=[device] if _is_cuda(device) else []):
-        yield
+        numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 - the global one
+        try:
+            yield
+        finally:
+            np.random.set_state(numpy_state)  # noqa: NPY002
+            random.setstate(python_state)
 
 
 def seed_generators(device, seed, purpose, round=0, client=0):
-    """Set torch's generators to one stream.
+    """Set torch's generators, and the global ones of NumPy and Python, to one stream.
 
     `torch.manual_seed` would also queue a call, with its stack trace, for every accelerator that is never
     used: slow, and a leak over many rounds.
     """
     number = integer_seed(seed, purpose, round, client)
     torch.default_generator.manual_seed(number)
+    np.random.seed(number % 2**32)  # noqa: NPY002
+    random.seed(number)
     if _is_cuda(device):
         torch.cuda.manual_seed(number)
 

@@ -346,3 +346,34 @@ def test_things_that_hold_themselves_can_be_compared():
     a.append(a)
     b.append(b)
     assert same(a, b)
+
+
+# ----------------------------------------------------------------------- draws from global generators
+
+
+class DrawsFromNumPy(OneWeight):
+    def forward(self, X):
+        return super().forward(X) * np.random.rand()  # noqa: NPY002 - what users write
+
+
+class DrawsFromPython(OneWeight):
+    def forward(self, X):
+        return super().forward(X) * random.random()
+
+
+class DrawsFromTorch(OneWeight):
+    def forward(self, X):
+        return super().forward(X) * torch.rand(()).item()
+
+
+@pytest.mark.parametrize("module", [DrawsFromNumPy, DrawsFromPython, DrawsFromTorch])
+def test_global_generators_are_the_clients_own_and_come_back(module):
+    states = np.random.get_state()[1].copy(), random.getstate(), torch.get_rng_state()  # noqa: NPY002
+    settings = {"module": module}
+    together, turned = updates_of(settings, "abc"), updates_of(settings, "cba")
+    for key in "abc":
+        assert together[key] == turned[key] == updates_of(settings, key)[key]
+        assert together[key][0] != together[key][1], "rounds draw anew"
+    np.testing.assert_array_equal(np.random.get_state()[1], states[0])  # noqa: NPY002
+    assert random.getstate() == states[1]
+    assert torch.equal(torch.get_rng_state(), states[2])
