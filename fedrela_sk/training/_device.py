@@ -7,7 +7,7 @@ import os
 import tempfile
 from contextlib import contextmanager
 
-from filelock import FileLock, Timeout  # torch itself depends on it
+from filelock import FileLock, Timeout
 
 logger = logging.getLogger("fedrela_sk")
 
@@ -32,9 +32,7 @@ def device_turn(device):
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        logger.warning(
-            "Several worker processes share device %s: their fits run one after the other.", device
-        )
+        _say_once(str(device))
         lock.acquire()
     try:
         yield
@@ -44,6 +42,7 @@ def device_turn(device):
 
 @functools.cache
 def _say_once(device):
+    """Log it the first time that this process has to wait."""
     logger.warning("Several worker processes share device %s: their fits run one after the other.", device)
 
 

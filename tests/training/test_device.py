@@ -2,8 +2,15 @@
 
 import logging
 import multiprocessing
+import tempfile
+import threading
 import time
 
+import pytest
+import torch
+from filelock import FileLock
+
+from fedrela_sk.training import _device as room
 from fedrela_sk.training import device_turn
 
 DEVICE = "cuda:7"
@@ -59,3 +66,27 @@ def test_the_main_process_holds_nothing():
     with device_turn(DEVICE), device_turn(DEVICE):
         spans, _ = _run_two(DEVICE)
     assert len(spans) == 2
+
+
+def _hold_for_a_moment(path, held):
+    with FileLock(path):
+        held.set()
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("second", [DEVICE, torch.device(DEVICE), "cuda:6"])
+def test_a_worker_says_once_a_device_that_it_has_to_wait(second, tmp_path, monkeypatch, caplog):
+    """However many fits of it wait."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(multiprocessing.current_process(), "_name", "Worker-1")
+    room._say_once.cache_clear()
+    for device in (DEVICE, second, DEVICE):
+        with device_turn(device):
+            (path,) = tmp_path.glob(f"*_{str(device).replace(':', '_')}.lock")
+        held = threading.Event()
+        other = threading.Thread(target=_hold_for_a_moment, args=(path, held))
+        other.start()
+        assert held.wait(20)
+        with device_turn(device):
+            other.join()
+    assert len(caplog.messages) == len({DEVICE, str(second)})
