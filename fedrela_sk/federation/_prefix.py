@@ -47,7 +47,7 @@ class PrefixMemory:
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.folder / f"{name}.lock")
             lock.acquire()
-        except (OSError, NotImplementedError) as error:  # the latter where a file system has no locks
+        except (OSError, RuntimeError) as error:  # the latter also where a file system has no locks
             readable = self.folder.is_dir()
             if not readable:
                 _warn_unwritable(self.folder, error)
