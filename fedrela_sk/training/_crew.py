@@ -1,26 +1,19 @@
 """Local training spread over joblib workers: the same units of work, the same order, the same results."""
 
-import os
-import shutil
-import tempfile
 import threading
 import uuid
 from dataclasses import dataclass, replace
 from typing import Any
 
-import joblib
 import torch
 from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
 
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.training._layout import from_array, to_array
+from fedrela_sk.training._shared import SharedFolder, read_shared
 from fedrela_sk.training._task import LocalData, LocalTask
 from fedrela_sk.training._threads import torch_threads
-
-try:
-    import cloudpickle  # what joblib itself depends on
-except ImportError:  # older joblib carries it inside
-    from joblib.externals import cloudpickle
 
 _held = threading.local()  # .fits: token of a fit to what this worker loaded for it
 
@@ -51,7 +44,7 @@ class Crew:
         self.unit_size, self.precision = engine.unit_size, engine.precision
         self.n_jobs, self.n_threads = n_jobs, n_threads
         self.token = uuid.uuid4().hex
-        self._folder = tempfile.mkdtemp(prefix="fedrela_sk_")
+        self._folder = SharedFolder()
         self._layout, self._clients, self._version, self._data_version = {}, {}, 0, 0
         try:
             self._write_setup(start)
@@ -63,25 +56,22 @@ class Crew:
         """Write the data and what a worker needs to start an engine on them."""
         engine = self.engine
         self._write_data()
-        # by value, since modules may be defined in a notebook; skorch's own pickling of a net goes by name
+        # by its parts, since skorch's own pickling of a net goes by name
         net = (type(engine.net), vars(engine.net))
         try:
-            content = cloudpickle.dumps((start, net, engine.algorithm, engine.n_classes, engine.seed))
+            self._folder.write("setup", (start, net, engine.algorithm, engine.n_classes, engine.seed))
         except Exception as error:
             raise NetError(
                 f"The net cannot be sent to other processes ({type(error).__name__}: {error}). "
                 "Leave n_jobs at None, or remove what cannot be pickled from the module and its callbacks."
             ) from error
-        with open(self._path("setup"), "wb") as file:
-            file.write(content)
 
     def _write_data(self):
-        """Write the rows under a new name: workers may still have the old ones mapped."""
+        """Write the rows over the old ones, between rounds: workers are told by the number of the version."""
         data = self.engine.data
         weights = None if data.weights is None else data.weights.numpy()
-        arrays = (*to_array(data.X), weights, data.mixing, data.module_dtype)
         self._data_version += 1
-        joblib.dump(arrays, self._path(f"data{self._data_version}"))
+        self._folder.write("data", (*to_array(data.X), weights, data.mixing, data.module_dtype))
 
     def set_data(self, data):
         """Go on with other `LocalData`, as clients' samplers made them."""
@@ -92,12 +82,9 @@ class Crew:
         """Leave nothing of the clients that trained last in this process; workers see to that themselves."""
         self.engine.forget()
 
-    def _path(self, name):
-        return os.path.join(self._folder, f"{name}.joblib")
-
     def close(self):
         """Remove what was written."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.close()
 
     def train(self, round, tasks, server_state, lr_factor=1.0, progress=0.0):
         """Updates of the clients of one round; as the engine's own `train`."""
@@ -106,7 +93,7 @@ class Crew:
         units = self.engine.units(tasks, effective_n_jobs(self.n_jobs))
         calls = (
             delayed(_train_unit)(
-                self._folder,
+                self._folder.path,
                 (self.token, self._data_version),
                 self._version,
                 self.n_threads,
@@ -115,7 +102,7 @@ class Crew:
             for unit in units
         )
         # large arrays of a message are mapped by joblib: copy on write, as torch wants writable memory
-        for updates in Parallel(n_jobs=self.n_jobs, return_as="generator", mmap_mode="c")(calls):
+        for updates in Parallel(n_jobs=self.n_jobs, return_as=_return_as(), mmap_mode="c")(calls):
             yield from map(_with_tensors, updates)
 
     def _write_layout(self, tasks):
@@ -125,15 +112,20 @@ class Crew:
         if all(p in known and all(a is b for a, b in zip(known[p], parts[p], strict=True)) for p in parts):
             return
         self._layout = known | parts
-        if self._version:  # every worker has read it: the round that used it is over
-            os.remove(self._path(f"layout{self._version}"))
         self._version += 1
+        n_known = len(self._clients)
         self._clients |= {task.client.position: task.client for task in tasks}
-        layout = {
-            p: (self._clients[p], *[None if t is None else t.numpy() for t in part])
-            for p, part in self._layout.items()
-        }
-        joblib.dump(layout, self._path(f"layout{self._version}"))
+        if len(self._clients) > n_known:
+            # new ones behind the known ones, whose bytes stay: updates that came from threads still hold them
+            self._folder.write("clients", self._clients)
+        layout = {p: [None if t is None else t.numpy() for t in part] for p, part in self._layout.items()}
+        self._folder.write("layout", layout)
+
+
+def _return_as():
+    """Updates as they come, or all at once with backends that know no other way: multiprocessing, Ray, Dask."""
+    backend, _ = get_active_backend()
+    return "generator" if getattr(backend, "supports_return_generator", False) else "list"
 
 
 @dataclass(frozen=True)
@@ -189,7 +181,7 @@ def _train_unit(folder, token, version, n_threads, message):
     with torch_threads(n_threads):
         fit = _load(folder, token)
         if fit["version"] != version:
-            fit["layout"] = _load_layout(folder, version)
+            fit["layout"] = _load_layout(folder)
             fit["version"] = version
         updates = fit["engine"].train_unit(
             message.round,
@@ -206,11 +198,8 @@ def _load(folder, token):
     fits = _held.__dict__.setdefault("fits", {})
     if token not in fits:
         fits.clear()
-        X, last, weights, mixing, dtype = joblib.load(
-            os.path.join(folder, f"data{token[1]}.joblib"), mmap_mode="c"
-        )
-        with open(os.path.join(folder, "setup.joblib"), "rb") as file:
-            start, (kind, attributes), algorithm, n_classes, seed = cloudpickle.load(file)
+        X, last, weights, mixing, dtype = read_shared(folder, "data")
+        start, (kind, attributes), algorithm, n_classes, seed = read_shared(folder, "setup")
         net = object.__new__(kind)
         vars(net).update(attributes)
         weights = None if weights is None else torch.from_numpy(weights)
@@ -219,11 +208,11 @@ def _load(folder, token):
     return fits[token]
 
 
-def _load_layout(folder, version):
-    layout = joblib.load(os.path.join(folder, f"layout{version}.joblib"), mmap_mode="c")
+def _load_layout(folder):
+    clients, layout = read_shared(folder, "clients"), read_shared(folder, "layout")
     return {
-        position: (client, *[None if a is None else torch.from_numpy(a) for a in arrays])
-        for position, (client, *arrays) in layout.items()
+        position: (clients[position], *[None if a is None else torch.from_numpy(a) for a in arrays])
+        for position, arrays in layout.items()
     }
 
 

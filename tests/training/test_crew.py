@@ -1,28 +1,38 @@
 """joblib workers: bit for bit what one process gives, and nothing left behind."""
 
+import gc
 import importlib.util
+import mmap
 import os
 import pickle
+import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import threading
+import time
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import cloudpickle
 import joblib
 import numpy as np
 import pytest
 import torch
+from joblib._parallel_backends import ThreadingBackend
 from torch import nn
 
 from fedrela_sk.algorithms import Algorithm, FedAvg
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
-from fedrela_sk.training import LocalData, Loop, Stacked, torch_threads
+from fedrela_sk.training import LocalData, Loop, Stacked, _shared, torch_threads
 from fedrela_sk.training import _crew as room
 from fedrela_sk.training._crew import Crew, _Message
+from fedrela_sk.training._shared import read_shared
 from tests.training import nets
 
+ROOT = Path(__file__).parents[2]
 SIZES = (1, 2, 33, 70, 40, 31, 32, 65, 5, 12)
 ENGINES = {"loop": Loop(), "stacked": Stacked(cohort_size=3)}
 
@@ -222,20 +232,28 @@ def test_a_round_may_be_left_early(settings):
 
 def test_rows_and_labels_are_written_when_they_are_new(folder):
     crew, net, clients = make(Loop(), n_jobs=2)
+    versions, files = [], []
 
-    def files_after(here):
+    def write(here):
         crew._write_layout(nets.make_tasks(here, nets.tensors_of(net.module_)))
-        return sorted(file.name for file in folder.glob("*/layout*"))
+        versions.append(crew._version)
+        files.append(sorted(file.name for file in folder.glob("*/*")))
 
-    assert files_after(clients[:4]) == ["layout1.joblib"]
-    assert files_after(clients[:4]) == files_after(clients[1:3]) == ["layout1.joblib"]
-    assert files_after(clients[2:5]) == ["layout2.joblib"]  # a new one
-    assert files_after(clients[:5]) == ["layout2.joblib"]  # all of them are known
-    assert files_after(relabelled(clients[:1])) == ["layout3.joblib"]
-    layout = room._load_layout(os.path.dirname(crew._path("x")), 3)
+    write(clients[:4])
+    write(clients[:4])
+    write(clients[1:3])
+    first = room._load_layout(crew._folder.path)
+    write(clients[2:5])  # a new one
+    write(clients[:5])  # all of them are known
+    write(relabelled(clients[:1]))
+    assert versions == [1, 1, 1, 2, 2, 3]
+    assert len(set(map(tuple, files))) == 1
+    layout = room._load_layout(crew._folder.path)
     assert sorted(layout) == [0, 1, 2, 3, 4]
     assert torch.equal(layout[0][2], relabelled(clients)[0][2])
     assert torch.equal(layout[1][2], clients[1][2])
+    for position in range(4):  # what somebody still holds of a client does not move under them
+        np.testing.assert_array_equal(first[position][0].rows, clients[position][0].rows)
     crew.close()
 
 
@@ -255,14 +273,15 @@ def test_a_worker_holds_one_fit(monkeypatch):
     monkeypatch.setattr(room, "_held", threading.local())
     crews = [make(Loop(), n_jobs=2)[0] for _ in range(2)]
     for crew in crews:
-        held = room._load(crew._folder, (crew.token, 1))
-        assert room._load(crew._folder, (crew.token, 1)) is held
+        held = room._load(crew._folder.path, (crew.token, 1))
+        assert room._load(crew._folder.path, (crew.token, 1)) is held
         assert list(room._held.fits) == [(crew.token, 1)]
         assert torch.equal(held["engine"].data.X, crew.engine.data.X)
         assert held["engine"].data.X.data_ptr() != crew.engine.data.X.data_ptr()
-        crew.set_data(LocalData(crew.engine.data.X[:3] + 1))
-        other = room._load(crew._folder, (crew.token, 2))
-        assert torch.equal(other["engine"].data.X, held["engine"].data.X[:3] + 1)
+        rows = crew.engine.data.X[:3] + 1
+        crew.set_data(LocalData(rows))
+        other = room._load(crew._folder.path, (crew.token, 2))
+        assert torch.equal(other["engine"].data.X, rows)
         crew.close()
 
 
@@ -284,16 +303,172 @@ def test_a_net_that_cannot_be_sent_is_an_error_and_leaves_nothing():
 def test_cloudpickle_is_found_where_older_joblib_keeps_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     monkeypatch.setattr(joblib.externals, "cloudpickle", cloudpickle, raising=False)
-    spec = importlib.util.spec_from_file_location("crew_again", room.__file__)
+    spec = importlib.util.spec_from_file_location("shared_again", _shared.__file__)
     again = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "crew_again", again)
+    monkeypatch.setitem(sys.modules, "shared_again", again)
     spec.loader.exec_module(again)
     assert again.cloudpickle is cloudpickle
 
 
-def test_data_are_mapped_not_copied(folder):
+def test_data_are_mapped_not_copied():
     crew, *_ = make(Loop(), n_jobs=2)
-    X, _, weights, _, _ = joblib.load(crew._path("data1"), mmap_mode="c")
-    assert isinstance(X, np.memmap)
-    assert isinstance(weights, np.memmap)
+    X, _, weights, _, _ = read_shared(crew._folder.path, "data")
+    for array in (X, weights):
+        while isinstance(array.base, np.ndarray):
+            array = array.base
+        assert isinstance(array.base.obj, mmap.mmap)
     crew.close()
+
+
+# --- one set of files, however often rows and labels change ----------------------------------------------------
+
+
+def test_files_stay_as_many_and_as_large(folder):
+    """Refreshes of `local_data` write new rows over the old ones."""
+    crew, net, clients = make(Loop(), n_jobs=2)
+    X = crew.engine.data.X
+    sizes = []
+    for version in range(6):
+        crew.set_data(LocalData(torch.cat([X, X[: 50 - 7 * version] + version])))
+        crew._write_layout(
+            nets.make_tasks([relabelled(clients), clients][version % 2], nets.tensors_of(net.module_))
+        )
+        found = read_shared(crew._folder.path, "data")[0]
+        np.testing.assert_array_equal(found, crew.engine.data.X.numpy())
+        sizes.append(
+            (len(list(folder.glob("*/*"))), sum(f.stat().st_size for f in folder.glob("*/*.arrays")))
+        )
+    assert len(set(sizes)) == 1
+    crew.close()
+
+
+def test_no_file_is_removed_or_cut_before_the_end(monkeypatch):
+    """Windows refuses both while a worker holds the file mapped: here they are errors until `close`."""
+
+    def refused(*args, **kwargs):
+        raise PermissionError("a worker holds this file")
+
+    honest = open
+
+    def careful(file, mode="r", *args, **kwargs):
+        if "w" in mode and os.path.exists(file) and str(file).endswith(".arrays"):
+            refused()
+        return honest(file, mode, *args, **kwargs)
+
+    alone = run(*make(Loop(), algorithm=Everything()), Everything())
+    crew, net, clients = make(Loop(), algorithm=Everything(), n_jobs=2)
+    with monkeypatch.context() as patch, joblib.parallel_config("threading"):
+        for name in ("remove", "unlink", "rename", "replace", "truncate"):
+            patch.setattr(os, name, refused)
+        patch.setattr(_shared, "open", careful, raising=False)
+        patch.setattr(crew, "close", lambda: None)
+        assert_same(alone, run(crew, net, clients, Everything()))
+    crew.close()
+
+
+def test_what_cannot_be_removed_is_blanked(folder, monkeypatch):
+    """Windows again: a worker still holds a file when the fit ends. Its rows are gone all the same."""
+    crew, *_ = make(Loop(), n_jobs=2)
+    rows = crew.engine.data.X.numpy().tobytes()
+    (file,) = folder.glob("*/data.arrays")
+    assert rows in file.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *args, **kwargs: None)
+        crew.close()
+    left = list(folder.glob("*/*"))
+    assert left
+    assert all(set(file.read_bytes()) <= {0} for file in left)
+    shutil.rmtree(file.parent)
+
+
+# --- backends ----------------------------------------------------------------------------------------------------
+
+
+class NoGenerators(ThreadingBackend):
+    """As Ray's and older ones of Dask: `return_as="generator"` is an error with it."""
+
+    supports_return_generator = False
+
+
+class Ignorant(ThreadingBackend):
+    """A backend that was written before joblib knew generators."""
+
+    @property
+    def supports_return_generator(self):
+        raise AttributeError("supports_return_generator")
+
+
+joblib.register_parallel_backend("no_generators", NoGenerators)
+
+
+@pytest.mark.parametrize("backend", ["multiprocessing", "no_generators"])
+def test_backends_without_generators_give_what_one_process_gives(settings, backend):
+    alone = run(*make(settings, algorithm=Everything()), Everything())
+    with joblib.parallel_config(backend):
+        assert_same(alone, run(*make(settings, algorithm=Everything(), n_jobs=2), Everything()))
+
+
+def test_a_backend_that_says_nothing_of_generators_returns_a_list(monkeypatch):
+    monkeypatch.setattr(room, "get_active_backend", lambda: (Ignorant(nesting_level=0), 2))
+    assert room._return_as() == "list"
+    monkeypatch.undo()
+    for backend, way in {"loky": "generator", "threading": "generator", "multiprocessing": "list"}.items():
+        with joblib.parallel_config(backend):
+            assert room._return_as() == way
+
+
+# --- nothing stays -----------------------------------------------------------------------------------------------
+
+JOB = """
+import os, signal, sys, tempfile
+import joblib, numpy as np
+from tests.federation.helpers import make_fed, make_rows
+from tests.training.test_crew import Ends
+
+tempfile.tempdir = sys.argv[1]
+X, y = make_rows(60)
+with joblib.parallel_config(sys.argv[2]):
+    make_fed(algorithm=Ends(sys.argv[3], os.getpid()), n_jobs=2, n_rounds=3).fit(X, y)
+"""
+
+
+class Ends(FedAvg):
+    """Ends the fit in its second round, one way or another, in the main process."""
+
+    def __init__(self, how="error", pid=0):
+        super().__init__()
+        self.how, self.pid = how, pid
+
+    def step(self, params, aggregated, server_state, facts):
+        if facts.round == 1:
+            assert list(Path(tempfile.gettempdir()).glob("fedrela_sk_*/data.arrays"))
+            {"error": self.fail, "interrupt": self.interrupt, "exit": sys.exit}[self.how]()
+        return super().step(params, aggregated, server_state, facts)
+
+    def fail(self):
+        raise ValueError("as it was asked to")
+
+    def interrupt(self):
+        os.kill(self.pid, signal.SIGINT)
+        time.sleep(5)
+
+
+@pytest.mark.parametrize(
+    ("backend", "how"),
+    [("loky", "interrupt"), ("multiprocessing", "interrupt"), ("threading", "error"), ("threading", "exit")],
+)
+def test_nothing_stays_in_the_temporary_folder(tmp_path, backend, how):
+    """After an error, Ctrl-C and the end of the interpreter."""
+    command = [sys.executable, "-c", JOB, str(tmp_path), backend, how]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert {"error": "as it was asked to", "interrupt": "KeyboardInterrupt", "exit": ""}[how] in done.stderr
+    assert (done.returncode == 0) == (how == "exit")
+    assert not list(tmp_path.glob("fedrela_sk_*"))
+
+
+def test_a_crew_that_is_never_closed_leaves_nothing(folder):
+    crew, *_ = make(Loop(), n_jobs=2)
+    assert list(folder.glob("fedrela_sk_*"))
+    del crew
+    gc.collect()
+    assert not list(folder.glob("fedrela_sk_*"))
