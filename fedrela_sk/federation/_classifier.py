@@ -111,9 +111,10 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
     memory : str, path-like or None, default=None
         A folder, as in `sklearn.pipeline.Pipeline`. Training up to the relabel round does not depend on the
         relabeler, so a search over tau trains that part once per fold. Entries are keyed by the data, the
-        clients, the seed, every parameter that matters before that round and the versions of the libraries;
-        what has no stable description (a lambda) is not cached, with a warning. Results are the same bit for
-        bit.
+        clients, the seed, every parameter that matters before that round, code of your own that it reaches,
+        torch's global settings, the machine and the versions of the libraries; what has no stable description
+        (a lambda, `getattr` of a module) or changes in training is not cached, and nothing is with callbacks
+        that watch rounds, each with a warning. Results are the same bit for bit.
     local_data : object with `fit_resample`, Mixup, Remix or None, default=None
         What changes each client's rows before they train. A sampler of imbalanced-learn (or any object with
         ``fit_resample(X, y)``) is run on every client's own rows before round 0, and again, from the originals
