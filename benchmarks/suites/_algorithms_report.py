@@ -4,6 +4,7 @@ import numpy as np
 
 from benchmarks.suites._commits import made_by
 from benchmarks.suites._markdown import table
+from benchmarks.suites._stability import MOST, MOVE, refused
 
 COLUMNS = [
     *["group", "row", "", "overall", "balanced", "±", "head", "medium", "tail", "AUC", "own"],
@@ -33,14 +34,16 @@ def write_report(path, rows, done, facts):
         "# Every method, plain and with FedReLa\n",
         "Made by `python -m benchmarks.run algorithms`: "
         + ", ".join(f"{name} {value}" for name, value in facts.items() if name != "processor")
-        + f". Processors: {_processors(done)}. {made_by(done.values())}\n",
+        + f". Processors: {_by(done, 'processor')}. {made_by(done.values())}\n",
         f"Mean over {len(seeds)} seeds of the last round, per cent; ± is the standard deviation of balanced "
         "accuracy. The same net (MLP 64-32; LDAM's has one hidden layer of 64 and a head of cosines), rate, batch "
         "and epochs for every row, default strengths, nothing tuned: rows that need tuning look worse than they "
         "are, or diverge (means are then over the other seeds). Plain and + FedReLa "
         f"(tau {tau:g}, at 80 % of the rounds) share the rounds before. Bytes and seconds are those of one round, "
         "both ways and all clients together; seconds on a shared machine, medians. `own` is balanced accuracy with "
-        "each row predicted by its own client's model.\n",
+        "each row predicted by its own client's model. Figures are refused where a plain run's scores part by more "
+        f"than {100 * MOST:.0f} points when its start weights move by {MOVE:g} (looked at with the first seed; rows "
+        "that were run before this check are not marked).\n",
     ]
     for job, title in TITLES.items():
         parts.append(f"## {title}\n")
@@ -49,13 +52,13 @@ def write_report(path, rows, done, facts):
     path.write_text("\n".join(parts), encoding="utf-8")
 
 
-def _processors(done):
-    """Which processor ran most rows, and which rows others; float32 figures differ a little between them."""
-    names = [line["processor"] for line in done.values()]
-    found = {name: {key[1] for key, line in done.items() if line["processor"] == name} for name in names}
-    most = max(found, key=lambda name: len(found[name]))
+def _by(done, fact):
+    """Which processor or commit made most rows, and which rows others; float32 figures differ by processor."""
+    names = [line.get(fact, "unknown") for line in done.values()]
+    rows = {name: {key[1] for key, one in zip(done, names, strict=True) if one == name} for name in names}
+    most = max(rows, key=lambda name: len(rows[name]))
     others = [
-        f"{name} for {', '.join(f'`{row}`' for row in sorted(found[name]))}" for name in found if name != most
+        f"{name} for {', '.join(f'`{row}`' for row in sorted(rows[name]))}" for name in rows if name != most
     ]
     return "; ".join([most, *others])
 
@@ -72,12 +75,21 @@ def _figures(job, row, done, arm):
     return figures | {"engine": kept[0]["engine"] if kept else "", "n_diverged": len(runs) - len(kept)}
 
 
+def _refused(job, row, done):
+    """Why a row's figures are not shown, None where they are."""
+    moves = [line.get("moved") for key, line in done.items() if key[:2] == (job, row.name)]
+    return next(filter(None, map(refused, moves)), None)
+
+
 def _table(job, rows, done):
     lines = []
     for row in rows:
         for arm, name in enumerate(("plain", "+ FedReLa")):
             found = _figures(job, row, done, arm)
             if found is not None:
+                why = _refused(job, row, done)
+                found = {"n_diverged": 0} if why else found
+                name = f"{name}, {why}" if why else name
                 first = [row.group, f"`{row.name}`"] if arm == 0 else ["", ""]
                 cells = [*first, *_cells(name, found, arm)]
                 lines.append(cells + [""] * (len(COLUMNS) - len(cells)))
@@ -114,7 +126,11 @@ def _summary(job, rows, done):
     gains = []
     for row in rows:
         arms = [_figures(job, row, done, arm) for arm in (0, 1)]
-        if row.group != "bounds" and all(arm and not arm["n_diverged"] for arm in arms):
+        if (
+            row.group != "bounds"
+            and not _refused(job, row, done)
+            and all(arm and not arm["n_diverged"] for arm in arms)
+        ):
             plain, relabeled = (arm["balanced_accuracy"] for arm in arms)
             gains.append((float((relabeled - plain).mean()), row.name))
     if not gains:

@@ -13,7 +13,8 @@ class BalanceFL(Algorithm):
     """Each client trains as if its classes were balanced and forgets none that it lacks; the server averages.
 
     - Batches visit the client's classes in turn, so that an epoch of n_k rows holds every class equally often up
-      to one; rows of a rare class come again.
+      to one; rows of a rare class come again. The official code draws every row at random with replacement, by
+      weights that make classes equally likely: classes are then equal on average alone.
     - With probability ``1 - n_{k,c} / max n_k`` a row of class c gets Gaussian noise on its features, with the
       mean covariance of the client's classes, weighted by their rows. It is computed once a round from the
       received model in evaluation mode, and `n_noise` vectors are drawn beforehand.

@@ -62,6 +62,20 @@ class Algorithm(BaseEstimator):
     def check(self):
         """Raise a ValueError where a hyper-parameter is out of its range; called at every fit."""
 
+    def caution(self, lr, n_steps):
+        """What a user should know before training with these hyper-parameters, a sentence; None: nothing.
+
+        It becomes a note in ``history_.notes`` and one warning.
+
+        Parameters
+        ----------
+        lr : float
+            The net's learning rate.
+        n_steps : float
+            Optimiser steps of the median client in a round.
+        """
+        return None
+
     def prepare(self, module, n_classes):
         """The module to train, perhaps with another head.
 

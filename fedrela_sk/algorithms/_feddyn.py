@@ -5,9 +5,14 @@ import torch
 
 from fedrela_sk import _tree
 from fedrela_sk.algorithms._base import Algorithm
-from fedrela_sk.algorithms._checks import check_at_least, check_choice
+from fedrela_sk.algorithms._checks import check_at_least, check_choice, check_flag
 from fedrela_sk.algorithms._displacement import displacement, moved, zeros
 from fedrela_sk.algorithms._tags import tagged, untagged
+
+# Below both a warning: seen on digits, where alpha 0.01 diverges at pulls of 0.01 and not at 0.05.
+SAFE_ALPHA, SAFE_PULL = 0.1, 0.02
+# in the server's state
+MEAN_ROWS = "mean rows of a client"
 
 
 class FedDyn(Algorithm):
@@ -19,22 +24,30 @@ class FedDyn(Algorithm):
         h <- h - (alpha / clients) sum_k (theta_k - theta_t)      over clients that took part
         theta <- mean_k theta_k - h / alpha                       mean over clients that took part
 
-    Means are plain: every client counts the same, whatever `client_weight` says; the released code scales alpha
-    by a client's rows, which is left out here. h is the mean of all g_k at all times. All start at zero, so
-    that the first round is FedProx with mu=alpha and, with all clients, goes twice as far. BatchNorm's statistics are
-    averaged and nothing else. The authors clip gradients to a norm of 10, here
-    `skorch.callbacks.GradientNormClipping`; with momentum in the client's optimiser both terms are inside it.
+    Means are plain: every client counts the same, whatever `client_weight` says. h is the mean of all g_k at all
+    times (with `by_rows`, of all w_k g_k). All start at zero, so that the first round is FedProx with mu=alpha and,
+    with all clients, goes twice as far. BatchNorm's statistics are averaged and nothing else. With momentum in the
+    client's optimiser both terms are inside it.
 
     Clients keep g_k; nothing travels but the model, and before a relabelling the one that predicts where it
-    is not the same.
+    is not the same. ``alpha=0.01, clip=10.0, by_rows=True`` is the released code on CIFAR-10, which has hundreds of
+    steps in a round.
 
     Parameters
     ----------
-    alpha : float > 0, default=0.01
-        Strength; the released code's value. The server divides by it: small values make long steps.
+    alpha : float > 0, default=0.1
+        Strength; the released code's examples have 0.01. The server divides by it: where clients take few steps in a
+        round, small values make the model's norm grow without bound. Below 0.1 and where learning rate x alpha x the
+        median client's steps in a round is below 0.02, `fit` warns once and ``history_.notes`` says so.
     predicts : {"server", "participants"}, default="server"
         Which model predicts and relabels: the one that the server sends to clients, or the mean of the models
         of the last round's clients, which is the better one early on.
+    clip : float > 0 or None, default=None
+        Largest norm of the gradient of a batch's loss and of the linear part, ``alpha theta`` left out, as in the
+        released code, which has 10. None: as it is.
+    by_rows : bool, default=False
+        Whether client k has strength alpha / w_k, w_k its rows (sum of their weights) over the mean rows of all
+        clients, as in the released code. Clients then report their number of rows once, before round 0.
 
     References
     ----------
@@ -45,20 +58,37 @@ class FedDyn(Algorithm):
     sends_model = False
     neutral_reason = "alpha=0 is not defined: the server divides by alpha"
 
-    def __init__(self, alpha=0.01, predicts="server"):
+    def __init__(self, alpha=0.1, predicts="server", clip=None, by_rows=False):
         self.alpha = alpha
         self.predicts = predicts
+        self.clip = clip
+        self.by_rows = by_rows
 
     def check(self):
         check_at_least("alpha", self.alpha, 0, above=True)
         check_choice("predicts", self.predicts, ("server", "participants"))
+        if self.clip is not None:
+            check_at_least("clip", self.clip, 0, above=True)
+        check_flag("by_rows", self.by_rows)
+
+    def caution(self, lr, n_steps):
+        pull = lr * self.alpha * n_steps
+        if self.alpha >= SAFE_ALPHA or pull >= SAFE_PULL:
+            return None
+        return (
+            f"FedDyn(alpha={self.alpha:g}): learning rate x alpha x the median client's {n_steps:g} steps in a round "
+            f"is {pull:.2g}, below {SAFE_PULL:g}. Clients are hardly held back and the server divides by alpha, so "
+            f"that the model may grow without bound. Use alpha={SAFE_ALPHA:g}, or more local steps."
+        )
 
     def overrides(self, hook):
-        """The server's own model needs no hook to predict."""
-        return self.predicts == "participants" if hook == "predict_params" else super().overrides(hook)
+        """The server's own model needs no hook to predict, a gradient that is not clipped none to change it."""
+        switches = {"predict_params": self.predicts == "participants", "correct": self.clip is not None}
+        return switches.get(hook, True) and super().overrides(hook)
 
     def init_server(self, params, job):
-        return self._server_state(zeros(params, job.trainable), _tree.subset(params, job.trainable))
+        rows = {MEAN_ROWS: job.like.new_ones(())} if self.by_rows else {}
+        return rows | self._server_state(zeros(params, job.trainable), _tree.subset(params, job.trainable))
 
     def init_client(self, params):
         return {name: torch.zeros_like(p) for name, p in params.items() if p.is_floating_point()}
@@ -66,14 +96,41 @@ class FedDyn(Algorithm):
     def weigh(self, weights, clients, server_state):
         return np.ones_like(weights)
 
+    def asks(self, round):
+        return "all" if self.by_rows and round == 0 else "nobody"
+
+    def report(self, model, data, local):
+        return {"rows": local.counts.sum()}
+
+    def gather(self, reports, server_state, facts):
+        rows = torch.stack([report["rows"] for report in reports.values()])
+        return server_state | {MEAN_ROWS: rows.mean()}
+
+    def once(self, server_state):
+        return _tree.subset(server_state, server_state.keys() & {MEAN_ROWS})
+
+    def _strength(self, local):
+        """alpha of a client."""
+        return self.alpha * local.server[MEAN_ROWS] / local.counts.sum() if self.by_rows else self.alpha
+
     def penalty(self, params, local):
         linear = sum((local.state[name] * param).sum() for name, param in params.items())
-        return 0.5 * self.alpha * _tree.squared_distance(params, local.anchor) - linear
+        return 0.5 * self._strength(local) * _tree.squared_distance(params, local.anchor) - linear
+
+    def correct(self, grads, params, local):
+        if self.clip is None:
+            return grads
+        alpha = self._strength(local)
+        pulls = {name: alpha * params[name] for name in grads}
+        others = {name: grad - pulls[name] for name, grad in grads.items()}
+        norm = torch.sqrt(sum((other**2).sum() for other in others.values()))
+        factor = torch.clamp(self.clip / (norm + 1e-6), max=1.0)  # as torch clips
+        return {name: factor * other + pulls[name] for name, other in others.items()}
 
     def finish(self, params, local, run):
+        alpha = self._strength(local)
         slopes = {
-            name: local.state[name] - self.alpha * (params[name] - local.anchor[name])
-            for name in run.trainable
+            name: local.state[name] - alpha * (params[name] - local.anchor[name]) for name in run.trainable
         }
         return params, local.state | slopes
 
@@ -82,7 +139,9 @@ class FedDyn(Algorithm):
         share = facts.n_participants / facts.n_clients
         h = {name: h - self.alpha * share * delta[name] for name, h in untagged("h", server_state).items()}
         steps = {name: d - h[name] / self.alpha for name, d in delta.items()}
-        return moved(params, aggregated, steps), self._server_state(h, _tree.subset(aggregated, h))
+        return moved(params, aggregated, steps), server_state | self._server_state(
+            h, _tree.subset(aggregated, h)
+        )
 
     def _server_state(self, h, mean):
         """h, and the mean of the clients' models where it predicts."""

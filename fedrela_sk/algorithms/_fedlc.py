@@ -22,9 +22,11 @@ class FedLC(Algorithm):
     ----------
     tau : float >= 0, default=1.0
         Strength. The paper is said not to print it; reports use 0.1, 0.5 and 1.
-    absent : {"mask", "one"}, default="mask"
-        A class without rows. "mask": it leaves the softmax of this client, the gradient of its logit is exactly
-        zero; a row relabelled into it keeps it, counted as the rarest class. "one": it counts as if it had one row.
+    absent : {"one", "mask"}, default="one"
+        A class without rows. "one": it counts as if it had one row, so that clients go on telling their classes
+        from it. "mask": it leaves the softmax of this client, the gradient of its logit is exactly zero; a row
+        relabelled into it keeps it, counted as the rarest class. Small clients lack many classes: there "mask" costs
+        several points.
     counts : {"original", "relabeled"}, default="original"
         Which labels are counted once a client has relabelled.
 
@@ -38,7 +40,7 @@ class FedLC(Algorithm):
     bare_loss = True
     neutral = {"tau": 0.0}
 
-    def __init__(self, tau=1.0, absent="mask", counts="original"):
+    def __init__(self, tau=1.0, absent="one", counts="original"):
         self.tau = tau
         self.absent = absent
         self.counts = counts

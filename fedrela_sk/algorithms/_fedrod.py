@@ -37,10 +37,10 @@ class FedROD(Algorithm):
     ----------
     gamma : float >= 0, default=1.0
         Exponent of the counts; 0 is the plain cross-entropy.
-    absent : {"mask", "one"}, default="mask"
-        A class without rows at a client: "mask", as the formula and PFLlib have it, leaves the softmax, so
-        that its row of G gets exactly no gradient there; "one" counts as one row, as in the repository of
-        FedETF.
+    absent : {"one", "mask"}, default="one"
+        A class without rows at a client: "one" counts as one row, as in the repository of FedETF; "mask", as the
+        formula and PFLlib have it, leaves the softmax, so that its row of G gets exactly no gradient there. Small
+        clients lack many classes: there "mask" costs several points.
     counts : {"original", "relabeled"}, default="original"
         Whether n_k counts the labels that came with the data or the current ones.
     head : str or None, default=None
@@ -57,7 +57,7 @@ class FedROD(Algorithm):
     bare_loss = True
     neutral = {"gamma": 0.0}
 
-    def __init__(self, gamma=1.0, absent="mask", counts="original", head=None):
+    def __init__(self, gamma=1.0, absent="one", counts="original", head=None):
         self.gamma = gamma
         self.absent = absent
         self.counts = counts

@@ -8,7 +8,8 @@ import scipy.sparse
 import torch
 
 from fedrela_sk._random import seed_from
-from fedrela_sk.exceptions import NetError, PartitionError
+from fedrela_sk._warnings import warn_user
+from fedrela_sk.exceptions import FedReLaWarning, NetError, PartitionError
 from fedrela_sk.federation._auxiliary import auxiliary_rows
 from fedrela_sk.federation._boundary import (
     check_finite,
@@ -33,7 +34,8 @@ from fedrela_sk.federation._schedule import relabel_round
 from fedrela_sk.federation._state import Plan
 from fedrela_sk.federation._validation import rows_of_the_callers, set_aside, with_clients
 from fedrela_sk.federation._weights import check_class_weight
-from fedrela_sk.training import LocalData, build_net, check_forward, laid_out
+from fedrela_sk.training import LocalData, build_net, check_forward, laid_out, read_settings
+from fedrela_sk.training._cohort import steps_of
 from fedrela_sk.training._net import floating_dtype
 
 # Parameters of `FederatedClassifier` that the rounds read as they are.
@@ -113,7 +115,7 @@ def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val, groups_val=N
         first_relabel=_first_relabel(estimator),
         relabel_posteriors=relabel_posteriors,
         seed=seed,
-        notes=(*notes, *_leak(algorithm.auxiliary)),
+        notes=(*notes, *_leak(algorithm.auxiliary), *_caution(algorithm, specs, weights, net)),
         targets=_targets(codes, len(classes)),
         auxiliary=auxiliary_rows(algorithm.auxiliary, X, codes, rows, classes, net, check_new),
         **{name: getattr(estimator, name) for name in _AS_GIVEN},
@@ -146,6 +148,20 @@ def _leak(auxiliary):
         f"auxiliary={auxiliary}: the server holds up to {auxiliary} rows of each class of the clients' own data. "
         "Pass a pair (X, y) of rows that no client has where that matters.",
     )
+
+
+def _caution(algorithm, specs, weights, net):
+    """What the method says of its hyper-parameters; also one warning."""
+    settings = read_settings(net)
+    some = [spec for spec in specs if len(spec.train_rows)]
+    if weights is not None:
+        some = [spec for spec in some if weights[spec.train_rows].any()]
+    steps = np.median([steps_of(len(spec.train_rows), settings) for spec in some])
+    text = algorithm.caution(settings.lr, float(steps))
+    if text is None:
+        return ()
+    warn_user(text, FedReLaWarning)
+    return (text,)
 
 
 def _local_data(X, weights, local_data, dtype):

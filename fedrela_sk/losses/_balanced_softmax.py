@@ -8,10 +8,10 @@ class BalancedSoftmaxLoss(LogitAdjustedLoss):
 
     Parameters
     ----------
-    absent : {"mask", "one"}, default="mask"
+    absent : {"one", "mask"}, default="one"
         As in `LogitAdjustedLoss`; "one" is what the code of FedETF does.
     counts, ignore_index, reduction
-        As in `PriorLoss`. Scaling all counts changes nothing (with absent classes: under "mask").
+        As in `PriorLoss`. Scaling all counts changes nothing (with absent classes: under "mask" alone).
 
     References
     ----------
@@ -26,5 +26,5 @@ class BalancedSoftmaxLoss(LogitAdjustedLoss):
     2.3026
     """
 
-    def __init__(self, absent="mask", *, counts=None, ignore_index=-100, reduction="mean"):
+    def __init__(self, absent="one", *, counts=None, ignore_index=-100, reduction="mean"):
         super().__init__(1.0, absent, counts=counts, ignore_index=ignore_index, reduction=reduction)

@@ -14,10 +14,11 @@ class FedLCLoss(ShiftedLoss):
     ----------
     tau : float >= 0, default=1.0
         0 is the cross-entropy, also where classes are absent. The paper is said not to print its value.
-    absent : {"mask", "one"}, default="mask"
-        "mask": a class without rows leaves the softmax, the gradient of its logit is exactly zero; a row
-        whose own class is absent keeps it, counted as the rarest present one. "one": the class counts as if
-        it had one row, so that its logit loses tau.
+    absent : {"one", "mask"}, default="one"
+        "one": a class without rows counts as if it had one (as the rarest present one where that has less), so
+        that its logit loses tau. "mask": the class
+        leaves the softmax, the gradient of its logit is exactly zero; a row whose own class is absent keeps it,
+        counted as the rarest present one. Small clients lack many classes: there "mask" costs several points.
     counts, ignore_index, reduction
         As in `PriorLoss`. Counts, not shares: twice the rows are another loss. Equal counts are the
         cross-entropy.
@@ -36,7 +37,7 @@ class FedLCLoss(ShiftedLoss):
     0.9741
     """
 
-    def __init__(self, tau=1.0, absent="mask", *, counts=None, ignore_index=-100, reduction="mean"):
+    def __init__(self, tau=1.0, absent="one", *, counts=None, ignore_index=-100, reduction="mean"):
         super().__init__(tau, absent, counts, ignore_index, reduction)
 
     def _shift(self, counts):

@@ -15,12 +15,14 @@ class LogitAdjustedLoss(ShiftedLoss):
     ----------
     tau : float >= 0, default=1.0
         1 is `BalancedSoftmaxLoss`, 0 the cross-entropy, also where classes are absent.
-    absent : {"mask", "one"}, default="mask"
-        "mask": a class without rows leaves the softmax, the gradient of its logit is exactly zero; a row
-        whose own class is absent keeps it, counted as the rarest present one. "one": the class counts as if
-        it had one row.
+    absent : {"one", "mask"}, default="one"
+        "one": a class without rows counts as if it had one (as the rarest present one where that has less), so that
+        clients go on telling their classes from it.
+        "mask": the class leaves the softmax, the gradient of its logit is exactly zero; a row whose own class is
+        absent keeps it, counted as the rarest present one. Small clients lack many classes: there "mask" costs
+        several points.
     counts, ignore_index, reduction
-        As in `PriorLoss`. Scaling all counts changes nothing (with absent classes: under "mask").
+        As in `PriorLoss`. Scaling all counts changes nothing (with absent classes: under "mask" alone).
 
     References
     ----------
@@ -36,7 +38,7 @@ class LogitAdjustedLoss(ShiftedLoss):
     6.6426
     """
 
-    def __init__(self, tau=1.0, absent="mask", *, counts=None, ignore_index=-100, reduction="mean"):
+    def __init__(self, tau=1.0, absent="one", *, counts=None, ignore_index=-100, reduction="mean"):
         super().__init__(tau, absent, counts, ignore_index, reduction)
 
     def _shift(self, counts):

@@ -17,10 +17,11 @@ class ShiftedLoss(PriorLoss):
     ----------
     tau : float >= 0
         0 is the cross-entropy, whatever the counts.
-    absent : {"mask", "one"}
+    absent : {"one", "mask"}
         What becomes of a class without rows. "mask": the limit of the formula; the class leaves the softmax,
         and the gradient of its logit is exactly zero. Only a row whose own class is absent keeps it, counted as
-        the rarest present one. "one": the class counts as if it had one row.
+        the rarest present one. "one": the class counts as if it had one row, or as many as the rarest present
+        one where that has less (counts may be shares, or sums of small weights).
     counts, ignore_index, reduction
         As in `PriorLoss`.
     """
@@ -32,7 +33,9 @@ class ShiftedLoss(PriorLoss):
 
     def _losses(self, logits, y, counts, progress):
         masks = self.absent == "mask" and self.tau > 0
-        filled = absent_as_rarest(counts) if masks else torch.where(counts > 0, counts, 1.0)
+        filled = absent_as_rarest(counts)
+        if not masks:
+            filled = torch.where(counts > 0, counts, filled.clamp(max=1.0))
         shift = self._shift(filled)
         shift = self.tau * (shift - shift.amax(-1, keepdim=True))  # exactly 0 for equal counts
         logits = logits + shift.to(logits)

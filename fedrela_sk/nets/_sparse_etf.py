@@ -18,7 +18,8 @@ class SparseETF(nn.Module):
 
     W starts as a simplex (`simplex_etf`). Exactly ``floor(sparsity x in_features x out_features)`` entries
     become zero; the others take steps of Adam on ``sum_c (||w_c|| - norm)^2 - mean_c angle_c``, angle_c
-    between class c and its nearest class, and zeros stay zero. Two classes without a common entry stay at a
+    between class c and its nearest class, and zeros stay zero; for a norm above 1 they are taken at length 1, and the
+    result is scaled. Two classes without a common entry stay at a
     right angle, which happens where features are few: in about one of 11 draws for 10 classes and 32 features,
     never for hundreds. b is drawn like that of `nn.Linear`, as in the authors' code, where nothing ever
     trains it.
@@ -102,7 +103,8 @@ def surviving_entries(n_rows, n_columns, sparsity):
 @lru_cache(maxsize=8)
 def _spread_out_once(start, shape, norm, n_steps, lr):
     """`spread_out` of an array given as bytes: a search fits from the same start again and again."""
-    return spread_out(np.frombuffer(start).reshape(shape), norm, n_steps, lr)
+    scale = max(norm, 1.0)  # steps have a length of their own: long rows would not turn far enough
+    return scale * spread_out(np.frombuffer(start).reshape(shape), norm / scale, n_steps, lr)
 
 
 def spread_out(W, norm, n_steps, lr):

@@ -236,7 +236,7 @@ def test_the_fixed_classifier_of_the_defaults():
     torch.manual_seed(0)
     W = FedLoGe().prepare(nn.Linear(32, 3), 3).sparse_head.weight.double()
     lengths = W.norm(dim=1)
-    np.testing.assert_allclose(lengths, 1.0, atol=1e-3)
+    np.testing.assert_allclose(lengths, 3.0, rtol=1e-3)
     cosines = (W / lengths[:, None]) @ (W / lengths[:, None]).T
     np.testing.assert_allclose(cosines[~torch.eye(3, dtype=torch.bool)], -0.5, atol=1e-3)
 

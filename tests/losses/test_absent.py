@@ -33,26 +33,35 @@ def test_a_masked_class_is_not_in_the_softmax(make, factor):
     six, two = factor(6) * E0, factor(2) * E2
     own = factor(2) * E1
     expected = -np.log([six / (six + two), own / (six + two + own), two / (six + two)])
-    loss, grad = rows(make(counts=COUNTS))
+    loss, grad = rows(make(absent="mask", counts=COUNTS))
     np.testing.assert_allclose(loss, expected, rtol=1e-14)
     assert grad[[0, 2], 1].tolist() == [0.0, 0.0]
     assert grad[1, 1] < 0
 
 
 @shifted
-def test_or_counts_as_one_row(make, factor):
+def test_it_counts_as_one_row(make, factor):
     six, one, two = factor(6) * E0, factor(1) * E1, factor(2) * E2
     expected = -np.log(np.array([six, one, two]) / (six + one + two))
-    loss, grad = rows(make(absent="one", counts=COUNTS))
+    loss, grad = rows(make(counts=COUNTS))
     np.testing.assert_allclose(loss, expected, rtol=1e-14)
     assert (grad[[0, 2], 1] > 0).all()
+
+
+@shifted
+@pytest.mark.parametrize("unit", [1 / 8, 1e-6, 1e-30])
+def test_it_is_never_commoner_than_a_class_that_is_present(make, factor, unit):
+    """Counts may be shares, or sums of small weights."""
+    few, filled = ([unit * n for n in counts] for counts in (COUNTS, [6.0, 2.0, 2.0]))
+    np.testing.assert_array_equal(rows(make(counts=few))[0], rows(make(counts=filled))[0])
 
 
 @shifted
 def test_masking_is_the_limit_of_few_rows(make, factor):
     """For labels that are present; n^(-1/4) is slow."""
     nearly = rows(make(counts=[6.0, 1e-12, 2.0]))[0]
-    np.testing.assert_allclose(nearly[[0, 2]], rows(make(counts=COUNTS))[0][[0, 2]], rtol=1e-10)
+    masked = rows(make(absent="mask", counts=COUNTS))[0]
+    np.testing.assert_allclose(nearly[[0, 2]], masked[[0, 2]], rtol=1e-10)
 
 
 @shifted

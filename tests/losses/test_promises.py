@@ -68,7 +68,8 @@ def test_settings_in_use_are_not(make):
 
 
 @pytest.mark.parametrize(
-    "name", ["LDAM", "balanced softmax", "logit adjusted", "equalization", "equalization, evaluated"]
+    "name",
+    ["LDAM", "balanced softmax, mask", "logit adjusted, mask", "equalization", "equalization, evaluated"],
 )
 @pytest.mark.parametrize("counts", COUNTS[:4])
 def test_scaling_all_counts_changes_nothing(name, counts):

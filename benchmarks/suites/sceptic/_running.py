@@ -55,7 +55,7 @@ def run_cell(set_, seed, names):
                 yield line | {"not_applicable": "more than two classes"}
                 continue
             line |= measure(competitor.run(job, seed, memory), job)
-            yield line | {"seconds": round(time.perf_counter() - began, 2)}
+            yield line | {"seconds": round(time.perf_counter() - began, 2), "commit": commit()}
 
 
 def facts_of(job):
