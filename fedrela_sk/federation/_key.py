@@ -11,6 +11,7 @@ import torch
 
 from fedrela_sk import losses
 from fedrela_sk.federation._fingerprint import fingerprint
+from fedrela_sk.federation._not_keyable import NotKeyable
 from fedrela_sk.federation._numerics import machine, sklearn_settings, torch_settings
 from fedrela_sk.federation._package import check_untouched, edition
 from fedrela_sk.federation._state import Plan
@@ -82,7 +83,7 @@ def settings(params, plan):
     return asked | {f"plan {name}": getattr(plan, name) for name in names}
 
 
-def moved(params, plan, entries):
+def moved(params, plan, engine, entries):
     """Parameters that are no longer what they were when `entries` were made.
 
     Training has changed them, say a schedule that counts its calls: a state that is read later would not bring
@@ -93,9 +94,17 @@ def moved(params, plan, entries):
     names : list of str
     """
     now = {name: thing for name, thing in settings(params, plan).items() if name.startswith("parameter ")}
+    now["engine"] = _engine_facts(params["engine"], engine)
     return [
-        name.removeprefix("parameter ") for name, thing in now.items() if fingerprint(thing) != entries[name]
+        name.removeprefix("parameter ") for name, thing in now.items() if not _is_still(thing, entries[name])
     ]
+
+
+def _is_still(thing, digest):
+    try:
+        return fingerprint(thing) == digest
+    except NotKeyable:  # it holds something now that has no description
+        return False
 
 
 def _engine_facts(asked, engine):

@@ -117,7 +117,8 @@ class Run:
 
     def _can_be_stored(self, key):
         """Whether the caller's objects are as they were before the rounds; a warning where they are not."""
-        changed = moved(self.estimator.get_params(deep=False), self.conductor.plan, key)
+        conductor = self.conductor
+        changed = moved(self.estimator.get_params(deep=False), conductor.plan, conductor.engine, key)
         if changed:
             warn_unused(
                 f"training changed what {', '.join(changed)} holds, which a state from memory would not bring back"

@@ -1,9 +1,12 @@
 """Descriptions: the same in every process, another one wherever a result could differ."""
 
+import enum
 import functools
 import math
 import operator
+import sys
 import threading
+from collections import defaultdict
 from fractions import Fraction
 
 import numpy as np
@@ -197,3 +200,236 @@ def test_what_has_no_description_says_so():
     ):
         with pytest.raises(NotKeyable, match=message):
             fingerprint(thing)
+
+
+# --- what looks the same and is not --------------------------------------------------------------------------
+
+
+def closure(rate):
+    def factor(t):
+        return rate**t
+
+    return factor
+
+
+def with_attribute(rate):
+    def factor(t):
+        return factor.rate**t
+
+    factor.rate = rate
+    return factor
+
+
+class Plain:
+    """Holds whatever it is given."""
+
+    def __init__(self, **held):
+        vars(self).update(held)
+
+
+class Forgetful(Plain):
+    def __getstate__(self):
+        return {}
+
+
+class ByName(Plain):
+    def __reduce__(self):
+        return "ByName"
+
+
+class Ordered(dict):
+    def __init__(self, pairs, note):
+        super().__init__(pairs)
+        self.note = note
+
+
+class Int(int):
+    def __new__(cls, value, note):
+        self = super().__new__(cls, value)
+        self.note = note
+        return self
+
+
+class Kind(enum.IntEnum):
+    ONE = 1
+
+
+class Private(nn.Module):
+    """A layer that keeps what it computes with under a leading underscore."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self._scale = scale
+
+    def forward(self, x):
+        return x * self._scale
+
+
+class Twice(nn.Module):
+    def forward(self, x):
+        return 2 * x
+
+
+class Thrice(nn.Module):
+    def forward(self, x):
+        return 3 * x
+
+
+def estimator(**held):
+    found = KFold(3)
+    vars(found).update(held)
+    return found
+
+
+def tied(tie):
+    module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    for layer in module:
+        nn.init.ones_(layer.weight)
+        nn.init.ones_(layer.bias)
+    if tie:
+        module[1].weight = module[0].weight
+    return module
+
+
+def hooked(hook, name):
+    layer = nn.Linear(1, 1)
+    nn.init.ones_(layer.weight)
+    nn.init.ones_(layer.bias)
+    if hook is not None:
+        getattr(layer.weight, name)(hook)
+    return layer
+
+
+def negated(gradient):
+    return -gradient
+
+
+def zeroed(parameter):
+    parameter.grad.zero_()
+
+
+def installed(layer):
+    """The same layer of a package that is not torch's."""
+    layer.__class__ = type(layer.__class__.__name__, (layer.__class__,), {"__module__": "skorch.own"})
+    return layer
+
+
+def constant(module):
+    for parameter in module.parameters():
+        nn.init.ones_(parameter)
+    return module
+
+
+def in_layout(memory_format):
+    return constant(nn.Conv2d(2, 2, 3)).to(memory_format=memory_format)
+
+
+def unsaved(persistent):
+    module = nn.Identity()
+    module.register_buffer("scale", torch.ones(1), persistent=persistent)
+    return module
+
+
+def renamed(function):
+    return functools.wraps(np.mean)(function)
+
+
+def patched(forward):
+    layer = constant(nn.Linear(1, 1))
+    if forward is not None:
+        layer.forward = forward
+    return layer
+
+
+LOOK_THE_SAME = {
+    "two closures of one function": lambda: tuple(
+        [closure(a), closure(b)] for a, b in ((1, 2), (2, 1), (1, 1), (2, 2))
+    ),
+    "attributes of a function": lambda: (with_attribute(1), with_attribute(2)),
+    "order of a dictionary": lambda: ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+    "order in a list": lambda: ([1, 2], [2, 1]),
+    "a default dictionary": lambda: (defaultdict(int, a=1), defaultdict(float, a=1), {"a": 1}),
+    "a child of dict": lambda: (Ordered({"a": 1}, "x"), Ordered({"a": 1}, "y"), {"a": 1}),
+    "a child of int": lambda: (Int(1, "x"), Int(1, "y"), 1, Kind.ONE, True),
+    "text of NumPy": lambda: (np.str_("a"), "a"),
+    "a masked array": lambda: (np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1, 2], mask=[1, 0]), np.array([1, 2])),
+    "a frozen set": lambda: ({1, 2}, frozenset({1, 2})),
+    "bytes": lambda: (b"1", bytearray(b"1")),
+    "what an object hides from pickle": lambda: (Forgetful(rate=1), Forgetful(rate=2)),
+    "attributes that are no parameters": lambda: (estimator(), estimator(rate=1), estimator(rate=2)),
+    "cached functions": lambda: (functools.cache(closure(1)), functools.cache(closure(2)), closure(1)),
+    "cached with other sizes": lambda: (functools.lru_cache(2)(closure(1)), functools.lru_cache(3)(closure(1))),
+    "a function with the name of another": lambda: (renamed(closure(1)), renamed(closure(2)), np.mean),
+    "an object with the name of a function": lambda: tuple(
+        functools.update_wrapper(Schedule(rate), np.mean) for rate in (1, 2)
+    ),
+    "methods of a class": lambda: tuple(
+        type("Own", (), {"f": kind(closure(1))}) for kind in (staticmethod, classmethod, property)
+    ),
+    "metaclasses": lambda: tuple(type(type)("Meta", (type,), {"rate": r})("Own", (), {}) for r in (1, 2)),
+    "dunder attributes": lambda: (type("Own", (), {"__rate__": 1}), type("Own", (), {"__rate__": 2})),
+    "private attributes of a package's layer": lambda: (installed(Private(1)), installed(Private(2))),
+    "tied weights": lambda: (tied(True), tied(False)),
+    "hooks on gradients": lambda: tuple(hooked(hook, "register_hook") for hook in (None, negated, closure(1))),
+    "hooks on accumulated gradients": lambda: tuple(
+        hooked(hook, "register_post_accumulate_grad_hook") for hook in (None, zeroed, closure(1))
+    ),
+    "layout of weights": lambda: (in_layout(torch.contiguous_format), in_layout(torch.channels_last)),
+    "buffers that do not travel": lambda: (unsaved(True), unsaved(False)),
+    "a forward of one layer alone": lambda: (patched(None), patched(closure(1)), patched(closure(2))),
+    "a child of Tensor": lambda: (torch.ones(1), nn.Parameter(torch.ones(1), requires_grad=False)),
+    "modules that torch rewrote": lambda: (torch.fx.symbolic_trace(Twice()), torch.fx.symbolic_trace(Thrice())),
+}  # fmt: skip
+
+
+def told(thing):
+    """The description, or that there is none: nothing is stored then."""
+    try:
+        return describe(thing)
+    except NotKeyable:
+        return object()
+
+
+@pytest.mark.parametrize("name", LOOK_THE_SAME)
+def test_what_looks_the_same_is_told_apart(name):
+    texts = [told(thing) for thing in LOOK_THE_SAME[name]()]
+    assert len(set(texts)) == len(texts)
+
+
+@pytest.mark.parametrize("name", [name for name in LOOK_THE_SAME if name != "modules that torch rewrote"])
+def test_and_is_the_same_again(name):
+    assert [describe(thing) for thing in LOOK_THE_SAME[name]()] == [
+        describe(thing) for thing in LOOK_THE_SAME[name]()
+    ]
+
+
+REFUSED = {
+    "stored by name": lambda: ByName(rate=1),
+    "scripted": lambda: torch.jit.script(Twice()),
+    "traced": lambda: torch.jit.trace(Twice(), torch.ones(1)),
+    "sparse": lambda: torch.ones(2).to_sparse(),
+    "a module of one's own": lambda: sys.modules[__name__],
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_told_apart_is_refused(name):
+    with pytest.raises(NotKeyable):
+        describe(REFUSED[name]())
+
+
+class Raises:
+    def __reduce_ex__(self, protocol):
+        raise MemoryError("as it likes")
+
+
+class RaisesLater:
+    def get_params(self, deep=True):
+        raise ZeroDivisionError("as it likes")
+
+
+@pytest.mark.parametrize("kind", [Raises, RaisesLater])
+def test_whatever_objects_raise_is_no_description(kind):
+    with pytest.raises(NotKeyable):
+        describe([kind()])

@@ -1,5 +1,6 @@
 """The key of a stored state: every entry of it counts, and no other thing does."""
 
+import threading
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -17,7 +18,9 @@ from fedrela_sk.federation._planning import make_plan
 from fedrela_sk.federation._state import Plan
 from fedrela_sk.local_data import Mixup
 from fedrela_sk.losses import FocalLoss, LDAMLoss, PriorLoss
-from fedrela_sk.training import LocalData, Stacked, start_engine
+from fedrela_sk.participation import Participation
+from fedrela_sk.participation._base import Choice
+from fedrela_sk.training import LocalData, Loop, Stacked, start_engine
 from tests.federation.helpers import WithBatchNorm, make_net
 from tests.federation.test_prefix import X, Y, assert_same, entries, fit, make
 
@@ -264,11 +267,76 @@ class Counting:
         return 0.5**self.calls
 
 
-def test_what_training_changes_is_not_stored(tmp_path):
+class Opens(Counting):
+    """Gets something that has no description."""
+
+    def __call__(self, t):
+        self.lock = threading.Lock()
+        return super().__call__(t)
+
+
+LOG = []
+
+
+def logged(t):
+    """A schedule that writes into a list of its module, and reads it."""
+    LOG.append(t)
+    return 0.5 ** len(LOG)
+
+
+def drawing():
+    """A rule of participation with a generator of its own."""
+    return Drawing(np.random.default_rng(0))
+
+
+class Drawing(Participation):
+    def __init__(self, generator=None):
+        self.generator = generator
+
+    def _choose(self, round, stream, sizes, counts):
+        return Choice(((int(self.generator.integers(len(sizes))),),))
+
+
+def fresh_log():
+    LOG.clear()
+    return logged
+
+
+class Tired(Loop):
+    """An engine whose settings change with every round."""
+
+    def __init__(self, rounds=0):
+        self.rounds = rounds
+
+    def start(self, net, data, algorithm, n_classes, seed):
+        running = super().start(net, data, algorithm, n_classes, seed)
+        train = running.train
+
+        def slower(round, tasks, server_state, lr_factor, progress):
+            self.rounds += 1
+            return train(round, tasks, server_state, lr_factor / self.rounds, progress)
+
+        running.train = slower
+        return running
+
+
+CHANGED = {
+    "an engine": ("engine", Tired),
+    "a counter": ("lr_schedule", Counting),
+    "something without a description": ("lr_schedule", Opens),
+    "a list of the module": ("lr_schedule", fresh_log),
+    "a generator": ("participation", drawing),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_what_training_changes_is_not_stored(tmp_path, name):
+    parameter, new = CHANGED[name]
+    plain = fit(**{parameter: new()})
     for _ in range(2):
-        with pytest.warns(MemoryWarning, match="training changed what lr_schedule holds"):
-            found = fit(tmp_path, lr_schedule=Counting())
-        assert_same(found, fit(lr_schedule=Counting()))
+        with pytest.warns(MemoryWarning, match=f"training changed what {parameter} holds"):
+            found = fit(tmp_path, **{parameter: new()})
+        assert_same(found, plain)
     assert entries(tmp_path) == []
 
 

@@ -72,7 +72,6 @@ def test_an_edit_after_the_import_is_told(tmp_path):
     ("file", "old", "new"),
     [
         ("algorithms/_fedprox.py", "0.5 *", "0.75 *"),
-        ("aggregation/_mean.py", "    def result(self)", "    edited = True\n\n    def result(self)"),
         ("federation/_schedule.py", "return float(factor)", "return 0.5 * float(factor)"),
     ],
 )
