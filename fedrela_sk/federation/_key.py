@@ -11,6 +11,7 @@ import torch
 
 from fedrela_sk import losses
 from fedrela_sk.federation._fingerprint import fingerprint
+from fedrela_sk.federation._modules import global_hooks
 from fedrela_sk.federation._not_keyable import NotKeyable
 from fedrela_sk.federation._numerics import machine, sklearn_settings, torch_settings
 from fedrela_sk.federation._package import check_untouched, edition
@@ -65,6 +66,7 @@ def key_entries(params, plan, net, engine, n_threads):
         "torch settings": torch_settings(),
         "scikit-learn settings": sklearn_settings(),
         "torch threads": n_threads,
+        "global hooks": global_hooks(),
         "engine": _engine_facts(params["engine"], engine),
         "module": net.module_,
         "criterion": net.criterion_,

@@ -1,5 +1,7 @@
 """What a torch module computes with, in parts that can be described."""
 
+import sys
+
 from torch import nn
 
 # What every module carries; hooks and tensors are described by themselves.
@@ -39,6 +41,15 @@ def tensor_hooks(tensor):
     return [list(hooks.values()) for hooks in kinds if hooks]
 
 
+def global_hooks():
+    """Functions that act on every module or optimizer of the process, lists by kind."""
+    places = (vars(nn.modules.module), vars(sys.modules["torch.optim.optimizer"]))
+    kinds = [
+        (name, hooks) for place in places for name, hooks in place.items() if name.startswith("_global_")
+    ]
+    return {name: list(hooks.values()) for name, hooks in kinds if isinstance(hooks, dict)}
+
+
 def _kept(layer, release):
     """Attributes of one layer, and which of its buffers are not part of the state that travels."""
     # what torch's own layers keep under a leading underscore follows from the rest
@@ -52,4 +63,4 @@ def _kept(layer, release):
 
 
 def _hooks(layer):
-    return {name: list(value.values()) for name, value in vars(layer).items() if name.endswith("_hooks")}
+    return {name: list(value.values()) for name, value in vars(layer).items() if "_hooks" in name}

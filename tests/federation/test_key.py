@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler, losses
 from fedrela_sk.algorithms import FedProx
@@ -80,6 +81,14 @@ def stacked(one, patch):
     one.engine = Stacked(2).start(one.net, one.plan.data, one.plan.algorithm, 3, 0)
 
 
+def doubled(module, inputs, output):
+    return 2 * output
+
+
+def hooked(one, patch):
+    patch.setitem(nn.modules.module._global_forward_hooks, 0, doubled)
+
+
 def no_denormals(one, patch):
     torch.set_flush_denormal(True)
 
@@ -95,6 +104,7 @@ CHANGES = {
     "machine": patched(room, "machine", lambda device: "another"),
     "torch settings": no_denormals,
     "scikit-learn settings": patched(room, "sklearn_settings", lambda: "others"),
+    "global hooks": hooked,
     "torch threads": lambda one, patch: setattr(one, "n_threads", 2),
     "engine": stacked,
     "module": other_weights,
@@ -251,6 +261,33 @@ def test_who_does_not_read_it_shares(tmp_path, name):
     fit(tmp_path, n_rounds=4, **common)
     assert_same(fit(tmp_path, n_rounds=8, **common), fit(n_rounds=8, **common))
     assert len(entries(tmp_path)) == 1
+
+
+# --- hooks on every module or optimizer ---------------------------------------------------------------------
+
+
+def slower(optimizer, args, kwargs):
+    for group in optimizer.param_groups:
+        group["lr"] *= 0.5
+
+
+GLOBAL_HOOKS = {
+    "modules": lambda: nn.modules.module.register_module_forward_hook(doubled),
+    "optimizers": lambda: register_optimizer_step_pre_hook(slower),
+}
+
+
+@pytest.mark.parametrize("name", GLOBAL_HOOKS)
+def test_a_hook_on_all_of_them_counts(tmp_path, name):
+    fit(tmp_path)
+    handle = GLOBAL_HOOKS[name]()
+    try:
+        plain, cold, warm = (fit(memory) for memory in (None, tmp_path, tmp_path))
+    finally:
+        handle.remove()
+    assert_same(plain, cold)
+    assert_same(plain, warm)
+    assert len(entries(tmp_path)) == 2
 
 
 # --- objects that training changes -------------------------------------------------------------------------
