@@ -16,7 +16,14 @@ class RoundReporter:
     ----------
     address : listener handle
         Of the display, which may live in another process. If it cannot be reached, fitting goes on.
+
+    Attributes
+    ----------
+    only_shows : bool
+        True: it stops and keeps nothing, so that `memory` may leave out rounds.
     """
+
+    only_shows = True
 
     def __init__(self, address):
         self.address = address

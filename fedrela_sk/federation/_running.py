@@ -10,9 +10,6 @@ from fedrela_sk.federation._prefix import PrefixMemory, key_or_warning, warn_unu
 from fedrela_sk.federation._progress import logger, logging_to_stderr, round_line
 from fedrela_sk.training import tensors_of
 
-# Callbacks that neither keep nor change anything.
-_SHOWS_ONLY = (ProgressBar,)
-
 
 class FitMetadata(dict):
     """What `fit` was given beside X and y, as scikit-learn hands it to callbacks.
@@ -84,21 +81,13 @@ class Run:
         with PrefixMemory(self.estimator.memory).entry(key) as entry:
             stored = None if entry is None else entry.read(state, first)
             if stored is not None:
-                self._pass_over(first, context)
+                if self.estimator.verbose:
+                    logger.info("rounds 1 to %d from memory", first)
                 return stored, first
             self._rounds(state, range(first), context)
             if entry is not None and self._can_be_stored(key):
                 entry.write(state)
         return state, first
-
-    def _pass_over(self, first, context):
-        """Show the rounds from memory as done."""
-        if self.estimator.verbose:
-            logger.info("rounds 1 to %d from memory", first)
-        for round in range(first):
-            task = context.subcontext(task_name="round", task_id=round)
-            task.call_on_fit_task_begin(estimator=self.estimator)
-            task.call_on_fit_task_end(estimator=self.estimator)
 
     def _key(self):
         """What the state at the relabel round depends on, None where nothing is kept."""
@@ -106,7 +95,7 @@ class Run:
         if estimator.memory is None or conductor.plan.first_relabel is None:
             return None
         for callback in getattr(estimator, "_skl_callbacks", ()):
-            if type(callback) not in _SHOWS_ONLY:
+            if not (type(callback) is ProgressBar or getattr(callback, "only_shows", False) is True):
                 warn_unused(
                     f"the callback {type(callback).__name__} watches every round and may stop the fit, and would see "
                     "no round that comes from memory"

@@ -66,6 +66,27 @@ def test_a_callback_sees_and_stops_the_same_rounds_cold_and_warm(tmp_path, stop_
     assert len(entries(tmp_path)) == stored_before
 
 
+class Shows(Watcher):
+    only_shows = True
+
+
+def test_a_callback_that_only_shows_leaves_memory_on(tmp_path):
+    """It is told of the rounds that are run."""
+    plain = fit()
+    for n_seen in (4, 2):
+        shows = Shows()
+        assert_same(make(tmp_path).set_callbacks(shows).fit(X, Y), plain)
+        assert len(shows.seen) == n_seen
+    assert len(entries(tmp_path)) == 1
+
+
+def test_the_callback_of_the_command_only_shows():
+    pytest.importorskip("rich")
+    from fedrela_sk._main._progress import RoundReporter
+
+    assert RoundReporter.only_shows is True
+
+
 def test_a_callback_that_changes_training_changes_it_cold_and_warm(tmp_path):
     def run(memory):
         return make(memory, lr_schedule=Schedule()).set_callbacks(Half()).fit(X, Y)
