@@ -6,6 +6,7 @@ import pytest
 import sklearn
 import torch
 
+from fedrela_sk.federation import _numerics as room
 from fedrela_sk.federation._numerics import machine, sklearn_settings, torch_settings
 from tests.federation.helpers import make_net
 from tests.federation.test_prefix import assert_same, entries, fit
@@ -134,3 +135,25 @@ def test_the_machine(monkeypatch):
     assert all(before[name] for name in ("platform", "processor"))
     monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
     assert machine(cpu) != before
+
+
+def test_a_machine_without_a_table_of_processors(monkeypatch):
+    def missing(*args):
+        raise FileNotFoundError("/proc/cpuinfo")
+
+    monkeypatch.setattr(room, "open", missing, raising=False)
+    monkeypatch.setattr(room.platform, "processor", lambda: "arm")
+    assert machine(torch.device("cpu"))["processor"] == "arm"
+
+
+def test_cards_differ(monkeypatch):
+    found = []
+    for name in ("one", "other"):
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda device, name=name: name)
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+        found.append(machine(torch.device("cuda", 0)))
+    assert found[0] != found[1]
+
+
+def test_what_this_torch_does_not_have_is_absent():
+    assert room._setting("backends.never", "heard_of") == "absent"
