@@ -27,6 +27,8 @@ def moved(module, by=MOVE):
                 for parameter in self.parameters():
                     parameter.add_(by * torch.randn(parameter.shape, generator=stream))
 
+    Moved.__qualname__ = Moved.__name__ = f"Moved{module.__name__}"
+    globals()[Moved.__name__] = Moved  # where pickle looks for it
     return Moved
 
 

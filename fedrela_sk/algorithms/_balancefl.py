@@ -46,8 +46,6 @@ class BalanceFL(Algorithm):
     IPSN 2022. Formulas and defaults: sxontheway/BalanceFL; the paper was not available to us.
     """
 
-    own_loss = True
-    bare_loss = True
     loop_only = "draws feature noise for every batch, one client after the other"
     neutral_reason = "its batches are balanced at every setting"
 

@@ -3,6 +3,14 @@
 from sklearn.base import BaseEstimator
 
 from fedrela_sk.aggregation import WeightedMean
+from fedrela_sk.algorithms._facts import (
+    Derived,
+    has_own,
+    keeps_tensors,
+    replaces_loss,
+    sends_models,
+    why_in_turn,
+)
 
 
 class Algorithm(BaseEstimator):
@@ -20,20 +28,25 @@ class Algorithm(BaseEstimator):
     averages : bool
         Whether there is one global model. False: clients predict for themselves.
     personal : bool
-        Whether `personal_params` gives each client a model of its own beside the global one.
+        Whether `personal_params` gives each client a model of its own beside the global one. Derived: it does where
+        `personal_params` or `shared` is overridden.
     loop_only : str or None
-        Why the method runs in the loop engine alone, None where it runs in both.
+        Why the method runs in the loop engine alone, None where it runs in both. Derived: a reason where a hook of
+        training reads ``local.stream``. A method whose `loss` returns a state must state one.
     sends_model : bool
         Whether what clients send under the model's names is their model: rules of participation that chain
-        clients or weigh them by their displacement need that.
+        clients or weigh them by their displacement need that. Derived: not where `finish` or `aggregate` is
+        overridden; a method that still sends the model as it is states True.
     own_loss : bool
         Whether `loss` or `row_losses` take the place of the net's criterion, which must then be plain
-        `torch.nn.CrossEntropyLoss` or `NLLLoss`.
+        `torch.nn.CrossEntropyLoss` or `NLLLoss`. Derived: where one of them is overridden.
     bare_loss : bool
         Whether that loss takes neither class weights nor label smoothing nor an ignored class from it; they are
-        then refused.
+        then refused. Derived: as `own_loss`; a method whose `loss` goes by `Batch.row_losses` or
+        `Batch.criterion_loss` states False.
     report_needs_model : bool
-        Whether a client that answers `report` receives the model for it, which counts as traffic.
+        Whether a client that answers `report` receives the model for it, which counts as traffic. A method that
+        states False gets no model there.
     auxiliary : int, pair (X, y) or None
         Labelled rows that the server holds: ``job.auxiliary`` of `init_server`. An int: so many first rows of
         each class of the training data (all, where a class has fewer). A pair: rows of every class that no
@@ -46,11 +59,11 @@ class Algorithm(BaseEstimator):
     """
 
     averages = True
-    personal = False
-    loop_only = None
-    sends_model = True
-    own_loss = False
-    bare_loss = False
+    personal = Derived(keeps_tensors)
+    loop_only = Derived(why_in_turn)
+    sends_model = Derived(sends_models)
+    own_loss = Derived(replaces_loss)
+    bare_loss = Derived(replaces_loss)
     report_needs_model = True
     auxiliary = None
     neutral = None
@@ -175,7 +188,7 @@ class Algorithm(BaseEstimator):
         return None
 
     def row_losses(self, logits, y, local):
-        """Loss of every row from its logits; set `own_loss` where this is overridden.
+        """Loss of every row from its logits, in the place of the criterion's.
 
         Engines call it where a method overrides it, and no other caller does: without it, and without `loss`,
         a batch has the loss of the net's criterion.
@@ -198,7 +211,7 @@ class Algorithm(BaseEstimator):
         raise NotImplementedError(self._no_loss("row_losses"))
 
     def loss(self, model, batch, local):
-        """Loss of a batch where the rows' logits alone do not give it; set `own_loss` where this is overridden.
+        """Loss of a batch where the rows' logits alone do not give it, in the place of the criterion's.
 
         Called as `row_losses` is; a method overrides one of the two at most.
 
@@ -284,4 +297,4 @@ class Algorithm(BaseEstimator):
 
     def overrides(self, hook):
         """Whether this method has its own `hook`: engines skip those that would change nothing."""
-        return getattr(type(self), hook) is not getattr(Algorithm, hook)
+        return has_own(type(self), hook)

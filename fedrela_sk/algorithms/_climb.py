@@ -53,7 +53,6 @@ class CLIMB(Algorithm):
     Defaults: config.py of shenzebang/Federated-Learning-Pytorch.
     """
 
-    sends_model = False
     neutral = {"dual_lr": 0.0}
     neutral_weights = "uniform"
 

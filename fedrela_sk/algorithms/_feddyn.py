@@ -55,7 +55,6 @@ class FedDyn(Algorithm):
     Regularization", ICLR 2021, arXiv 2111.04263.
     """
 
-    sends_model = False
     neutral_reason = "alpha=0 is not defined: the server divides by alpha"
 
     def __init__(self, alpha=0.1, predicts="server", clip=None, by_rows=False):
@@ -63,6 +62,11 @@ class FedDyn(Algorithm):
         self.predicts = predicts
         self.clip = clip
         self.by_rows = by_rows
+
+    @property
+    def report_needs_model(self):
+        """A client counts its rows without it."""
+        return not self.by_rows
 
     def check(self):
         check_at_least("alpha", self.alpha, 0, above=True)

@@ -54,8 +54,6 @@ class FedETF(Algorithm):
     Yang et al., "Inducing Neural Collapse in Imbalanced Learning", NeurIPS 2022 (dot regression).
     """
 
-    own_loss = True
-    bare_loss = True
     neutral_reason = "its head is fixed"
 
     def __init__(self, form="official", gamma=1.0, absent="one", counts="original", head=None):

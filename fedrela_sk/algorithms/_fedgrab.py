@@ -50,8 +50,6 @@ class FedGraB(Algorithm):
     Its script leaves the classifier out of the optimiser; here it learns.
     """
 
-    own_loss = True
-    bare_loss = True
     loop_only = "draws the classes that it leaves alone for every batch, one client after the other"
     neutral_reason = "one-vs-all losses are the cross-entropy at no setting"
 

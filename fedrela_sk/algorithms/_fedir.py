@@ -29,7 +29,7 @@ class FedIR(Algorithm):
     arXiv 2003.08082.
     """
 
-    own_loss = True
+    bare_loss = False
     report_needs_model = False
     neutral_reason = (
         "weights come from the data: they are 1 only where a client's class shares are the target's"

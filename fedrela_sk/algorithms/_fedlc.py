@@ -36,8 +36,6 @@ class FedLC(Algorithm):
     ICML 2022.
     """
 
-    own_loss = True
-    bare_loss = True
     neutral = {"tau": 0.0}
 
     def __init__(self, tau=1.0, absent="one", counts="original"):

@@ -50,8 +50,6 @@ class FedLF(Algorithm):
     Learning", ACML 2024, arXiv 2409.12105; code: github.com/18sym/FedLF.
     """
 
-    own_loss = True
-    bare_loss = True
     neutral_reason = "its logits have no biases"
 
     def __init__(

@@ -66,9 +66,6 @@ class FedLoGe(Algorithm):
     under Long-tailed Data", ICLR 2024, arXiv 2401.08977.
     """
 
-    personal = True
-    own_loss = True
-    bare_loss = True
     neutral_reason = "a fixed classifier trains its backbone"
 
     def __init__(

@@ -42,7 +42,7 @@ class FedMix(Algorithm):
     ICLR 2021, arXiv 2107.00233. (Wicaksana et al. 2022 use the name for another method.)
     """
 
-    own_loss = True
+    bare_loss = False
     loop_only = "draws a partner for every batch, one client after the other"
     report_needs_model = False
     neutral = {"lam": 0.0}

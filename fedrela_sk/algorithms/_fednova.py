@@ -51,7 +51,6 @@ class FedNova(Algorithm):
     Optimization", NeurIPS 2020, arXiv 2007.07481.
     """
 
-    sends_model = False
     neutral_reason = "it is FedAvg where all clients take equally many steps, and nowhere else"
 
     def __init__(self, mu=0.0, prox="inside", tau_eff="without_pull", momentum=0.0):

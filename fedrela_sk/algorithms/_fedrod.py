@@ -52,9 +52,6 @@ class FedROD(Algorithm):
     arXiv 2107.00778.
     """
 
-    personal = True
-    own_loss = True
-    bare_loss = True
     neutral = {"gamma": 0.0}
 
     def __init__(self, gamma=1.0, absent="one", counts="original", head=None):

@@ -68,8 +68,7 @@ class FedYoYo(Algorithm):
     in Federated Learning under Heterogeneous and Long-tailed Data", ICCV 2025, arXiv 2503.06916.
     """
 
-    own_loss = True
-    bare_loss = True
+    sends_model = True
     loop_only = "draws views of every batch, one client after the other"
     neutral = {"strength": 0.0, "tau": 0.0, "noise": 0.0}
 

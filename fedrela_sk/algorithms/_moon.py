@@ -42,7 +42,8 @@ class MOON(Algorithm):
     Li, He, Song, "Model-Contrastive Federated Learning", CVPR 2021, arXiv 2103.16257.
     """
 
-    own_loss = True
+    bare_loss = False
+    sends_model = True
     neutral = {"mu": 0.0, "projection": None}
 
     def __init__(self, mu=1.0, temperature=0.5, projection=256, head=None):

@@ -47,8 +47,6 @@ class RatioLoss(Algorithm):
     defaults: balanced-fl/Addressing-Class-Imbalance-FL.
     """
 
-    own_loss = True
-    bare_loss = True
     neutral = {"beta": 0.0}
     neutral_weights = "uniform"
 

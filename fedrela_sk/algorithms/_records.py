@@ -89,6 +89,24 @@ class RoundFacts:
     recipe: Recipe | None = None
 
 
+class NoStream:
+    """Stands where a hook has no draws, and says why when it is asked for some."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise TypeError(
+            "local.stream has no draws here: clients that train together have none of their own. State in the method "
+            "why it trains one client after the other, loop_only = 'draws ...'."
+        )
+
+    def __bool__(self):
+        return False
+
+
+NO_STREAM = NoStream()
+
+
 @dataclass(frozen=True)
 class Local:
     """What a client's hooks may read in one round.
@@ -106,9 +124,9 @@ class Local:
     start : dict of tensors
         What `Algorithm.begin` computed before the first step of this round.
     round : int
-    stream : numpy.random.Generator or None
+    stream : numpy.random.Generator
         Draws of this client in this round: always there in `report`, in other hooks only of methods that are
-        `loop_only`.
+        `loop_only`; of others it raises a TypeError where it is used.
     """
 
     anchor: dict
@@ -117,7 +135,7 @@ class Local:
     counts: Any
     start: dict = field(default_factory=dict)
     round: int = 0
-    stream: Any = None
+    stream: Any = field(default_factory=lambda: NO_STREAM)
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,6 @@ class SCAFFOLD(Algorithm):
     Learning", ICML 2020, arXiv 1910.06378.
     """
 
-    sends_model = False
     neutral_reason = "its corrections vanish only where all clients are alike"
 
     def __init__(self, option="II", server_lr=1.0):

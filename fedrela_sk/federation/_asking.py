@@ -28,6 +28,23 @@ class Answers:
     nbytes: int
 
 
+class _NotSent:
+    """What `report` gets of a model that did not travel: what is known without its tensors."""
+
+    def __init__(self, n_classes, criterion):
+        self.n_classes = n_classes
+        self.criterion = criterion
+
+    def __getattr__(self, name):
+        raise TypeError(
+            f"report asks for model.{name}, but the method states report_needs_model = False: no model is sent for "
+            "it, nor counted as traffic. Leave that out."
+        )
+
+    def __call__(self, x):
+        return self.logits(x)
+
+
 def ask_clients(algorithm, net, data, tasks, numbers, broadcast, round, seed, n_classes, progress=0.0):
     """The reports of some clients.
 
@@ -57,14 +74,15 @@ def ask_clients(algorithm, net, data, tasks, numbers, broadcast, round, seed, n_
         Whatever went wrong, with client and round; `NotFiniteError` for a report that is not finite.
     """
     reports = {}
+    sent = algorithm.report_needs_model
     for task in tasks:
         where = f"The report of client {task.client.key!r} before round {round}"
         own = private_copy(net)
         write_tensors(own.module_, task.params)
         use_counts(own.criterion_, task.counts, progress)
-        model = Model(own.module_, own.criterion_, n_classes)
+        model = Model(own.module_, own.criterion_, n_classes) if sent else _NotSent(n_classes, own.criterion_)
         local = Local(
-            anchor=task.params,
+            anchor=task.params if sent else {},
             state=task.state or algorithm.init_client(task.params),
             server=broadcast,
             counts=task.counts,

@@ -3,6 +3,7 @@
 import difflib
 
 from fedrela_sk.algorithms import ALGORITHMS
+from fedrela_sk.algorithms._facts import check_facts
 from fedrela_sk.participation import Participation, UniformSampling
 
 # Parameters that stand in the signature before what they do is there: their defaults alone are accepted.
@@ -45,6 +46,7 @@ def check_algorithm(algorithm):
         algorithm = _named(algorithm)()
     refuse_class("algorithm", algorithm)
     algorithm.check()
+    check_facts(algorithm)
     return algorithm
 
 

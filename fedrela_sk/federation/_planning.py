@@ -9,6 +9,7 @@ import torch
 
 from fedrela_sk._random import seed_from
 from fedrela_sk._warnings import warn_user
+from fedrela_sk.algorithms._facts import check_sharing
 from fedrela_sk.exceptions import FedReLaWarning, NetError, PartitionError
 from fedrela_sk.federation._auxiliary import auxiliary_rows
 from fedrela_sk.federation._boundary import (
@@ -91,6 +92,7 @@ def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val, groups_val=N
         algorithm.own_loss,
         algorithm.bare_loss,
     )
+    check_sharing(algorithm, net.module_.state_dict())
     names = getattr(estimator, "feature_names_in_", None)
     X = laid_out(net, _rows_for(net, X, specs, len(classes), names))
     check_validation(estimator.validation, estimator.select, X_val, y_val, groups_val)

@@ -228,7 +228,14 @@ class CohortRun:
         """The method's own loss of one client's batch, inside `vmap`."""
         engine = self.engine
         batch = Batch(x, y, share, engine.net.criterion_)
-        return engine.algorithm.loss(engine.model.with_params(params), batch, self._local(facts))
+        loss = engine.algorithm.loss(engine.model.with_params(params), batch, self._local(facts))
+        if isinstance(loss, tuple):
+            raise TypeError(
+                f"{type(engine.algorithm).__name__}.loss returns a state with its loss, which clients that train "
+                "together have no place for. State in the method why it trains one client after the other, "
+                "loop_only = 'keeps ...'."
+            )
+        return loss
 
     def _decoupled(self, stack):
         """What the step takes beside the optimiser, from the parameters before it."""

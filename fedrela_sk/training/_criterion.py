@@ -89,7 +89,8 @@ def _check_bare(criterion):
         if value is not off and value != off:
             raise NetError(
                 f"criterion__{name}={value!r} would not be used: the algorithm has a loss of its own. Leave it "
-                "out, or use an algorithm that takes any criterion."
+                "out, or use an algorithm that takes any criterion. (A method whose loss goes by batch.row_losses "
+                "states bare_loss = False.)"
             )
 
 

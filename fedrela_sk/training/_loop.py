@@ -66,6 +66,7 @@ class LoopEngine:
         self._draws = training_draws(net, self.settings.callbacks, algorithm)
         self._pristine = pristine_of(net, self.settings.callbacks)
         self._model = Model(net.module_, net.criterion_, n_classes)
+        self._draws_for_method = algorithm.loop_only is not None
         self._own_loss = algorithm.overrides("loss")
         self._row_losses = algorithm.overrides("row_losses")
         self._output_checked = False
@@ -194,16 +195,16 @@ class LoopEngine:
     def _local(self, round, task, server_state):
         """What the hooks may read of this client in this round."""
         algorithm = self.algorithm
-        stream = None
-        if algorithm.loop_only is not None:
-            stream = numpy_stream(self.seed, Purpose.METHOD, round, task.client.code)
+        stream = {}
+        if self._draws_for_method:
+            stream = {"stream": numpy_stream(self.seed, Purpose.METHOD, round, task.client.code)}
         local = Local(
             anchor=task.params,
             state=task.state or algorithm.init_client(task.params),
             server=server_state,
             counts=task.counts,
             round=round,
-            stream=stream,
+            **stream,
         )
         if not algorithm.overrides("begin"):
             return local
