@@ -174,7 +174,9 @@ class CReFF(Algorithm):
         for _ in range(self.retrain_epochs):
             order = torch.randperm(len(h)).to(h.device)
             batches = zip(
-                h[order].split(self.retrain_batch), targets[order].split(self.retrain_batch), strict=True
+                h[order].split(int(self.retrain_batch)),
+                targets[order].split(int(self.retrain_batch)),
+                strict=True,
             )
             for x, y in batches:
                 residual = torch.softmax(x @ U, 1).sub_(y)
