@@ -7,6 +7,7 @@ from fedrela_sk.aggregation import SignedMean
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice, check_whole
 from fedrela_sk.algorithms._displacement import moved
+from fedrela_sk.losses._mean import weights_in_mean
 
 # one vector of all parameters that learn; no parameter can have this name
 STEP = "displacement of the model"
@@ -86,7 +87,7 @@ class CLIMB(Algorithm):
             batches = data.batches(model.criterion)
             losses = torch.cat([batch.row_losses(model.evaluate(batch.x)) for batch in batches])
         n, weights = len(losses), data.loss_weights
-        own = getattr(model.criterion, "weight", None)  # already in the losses
+        own = weights_in_mean(model.criterion)  # already in the losses
         counted = weights if own is None else weights * own[data.y]
         size = n if self.losses == "mean" else max(1, n // N_BATCHES)
         parts = zip((weights * losses).split(size), counted.split(size), strict=True)

@@ -23,8 +23,8 @@ class PriorLoss(nn.CrossEntropyLoss):
     ignore_index : int, default=-100
         Rows with this target have loss 0 and are not counted in the mean.
     reduction : {"mean", "sum", "none"}, default="mean"
-        "mean" divides by the number of rows, also where classes are weighted. As in torch, it is NaN for
-        a batch without rows.
+        "mean" divides by the number of rows, also where classes are weighted (`LDAMLoss` may do otherwise). As in
+        torch, it is NaN for a batch without rows.
 
     Attributes
     ----------
@@ -89,7 +89,27 @@ class PriorLoss(nn.CrossEntropyLoss):
             return losses
         if self.reduction == "sum":
             return losses.sum()
-        return losses.sum() / (target != self.ignore_index).sum()
+        kept, weights = target != self.ignore_index, self.mean_weights()
+        if weights is None:
+            return losses.sum() / kept.sum()
+        return losses.sum() / (kept * weights.to(losses)[torch.where(kept, target, 0)]).sum()
+
+    def mean_weights(self, counts=None, progress=None):
+        """Class weights whose sum over its rows the mean of a batch divides by.
+
+        Parameters
+        ----------
+        counts : tensor of shape (..., n_classes) or None
+            As in `row_losses`; None: those of `use`.
+        progress : float in [0, 1] or None
+            None: that of `use`.
+
+        Returns
+        -------
+        weights : tensor of shape (..., n_classes) or None
+            None: the mean divides by the number of rows.
+        """
+        return None
 
     def row_losses(self, logits, y, counts, progress):
         """Loss of every row: differentiable, no row looks at another, nothing is written to `self`.

@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from fedrela_sk.losses._base import PriorLoss
-from fedrela_sk.losses._checks import check_strength
+from fedrela_sk.losses._checks import check_choice, check_strength
 from fedrela_sk.losses._tables import effective_number_weights, margins, of_own_class, own_class
 
 
@@ -26,6 +26,9 @@ class LDAMLoss(PriorLoss):
         alone it needs the callback `fedrela_sk.losses.Progress`.
     beta : float in [0, 1], default=0.9999
         Of those weights; 1 weights by 1 / n.
+    divide_by : {"rows", "weights"}, default="rows"
+        What the mean of a batch divides by after `defer`: its rows, so that a batch of rare classes makes a longer
+        step, or, as the authors' code, the sum of its rows' weights.
     counts, ignore_index, reduction
         As in `PriorLoss`.
 
@@ -51,6 +54,7 @@ class LDAMLoss(PriorLoss):
         defer=None,
         beta=0.9999,
         *,
+        divide_by="rows",
         counts=None,
         ignore_index=-100,
         reduction="mean",
@@ -60,12 +64,24 @@ class LDAMLoss(PriorLoss):
         self.scale = check_strength("scale", scale)
         self.defer = None if defer is None else check_strength("defer", defer, high=1.0)
         self.beta = check_strength("beta", beta, high=1.0)
+        self.divide_by = check_choice("divide_by", divide_by, ("rows", "weights"))
         self.needs_progress = defer is not None
+
+    def _defers(self, progress):
+        """Whether rows have no weights yet."""
+        return self.defer is None or progress < self.defer
+
+    def mean_weights(self, counts=None, progress=None):
+        progress = self._progress if progress is None else progress
+        if self.divide_by == "rows" or self._defers(progress):
+            return None
+        counts = self._used_counts if counts is None else counts
+        return effective_number_weights(counts if self.counts is None else self.counts, self.beta)
 
     def _losses(self, logits, y, counts, progress):
         own = own_class(logits, y)
         margin = torch.where(own, margins(counts, self.max_margin).to(logits), 0.0)
         losses = F.cross_entropy(self.scale * (logits - margin), y, reduction="none")
-        if self.defer is None or progress < self.defer:
+        if self._defers(progress):
             return losses
         return of_own_class(effective_number_weights(counts, self.beta).to(logits), own) * losses

@@ -159,7 +159,11 @@ class CohortRun:
         """Share of every row in the loss of its batch; padding has none."""
         weights = self._row_weights()
         weights = masks if weights is None else masks * weights
-        return row_shares(self.engine.net.criterion_, self.labels, weights)
+        counts = self.whole.facts.get("counts")
+        counts = None if counts is None else counts[self.owner]
+        return row_shares(
+            self.engine.net.criterion_, self.labels, weights, counts=counts, progress=self.progress
+        )
 
     def _row_weights(self):
         """Weight of every entry of the index, None where all are one."""

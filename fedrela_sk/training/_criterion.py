@@ -12,6 +12,7 @@ from torch import nn
 
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.losses import PriorLoss
+from fedrela_sk.losses._mean import weights_in_mean
 from fedrela_sk.training._generator import forked_generators
 
 # how far a row of probabilities may sum from 1, by dtype of the module
@@ -193,7 +194,7 @@ def _losses_of_kept(criterion, logits, shares):
     return mass[:, 0] * row_losses(plain, logits, shares * kept / torch.where(mass > 0, mass, 1.0))
 
 
-def row_shares(criterion, y, weights, class_weight=True):
+def row_shares(criterion, y, weights, class_weight=True, counts=None, progress=None):
     """Share of every row in the loss of its batch, so that the loss is the sum of share times row loss.
 
     Parameters
@@ -205,7 +206,11 @@ def row_shares(criterion, y, weights, class_weight=True):
     weights : tensor of shape (..., n_rows)
         Row weights, 0 for rows that only fill up.
     class_weight : bool, default=True
-        Whether the mean divides by the criterion's own ``weight`` too, as torch's does.
+        Whether the mean divides by the criterion's own class weights too, as torch's does.
+    counts : tensor of shape (..., n_classes) or None
+        Of the client of each batch, where batches are of several clients; None: those that the criterion was told.
+    progress : float in [0, 1] or None
+        As `counts`.
 
     Returns
     -------
@@ -215,9 +220,14 @@ def row_shares(criterion, y, weights, class_weight=True):
     weights = weights * (y != criterion.ignore_index)
     if criterion.reduction == "sum":
         return weights
-    own = getattr(criterion, "weight", None) if class_weight else None
-    mass = (weights if own is None else weights * own[y]).sum(-1, keepdim=True)
+    own = weights_in_mean(criterion, counts, progress) if class_weight else None
+    mass = (weights if own is None else weights * _of_class(own.to(weights), y)).sum(-1, keepdim=True)
     return torch.where(mass > 0, weights / mass.clamp_min(torch.finfo(mass.dtype).tiny), 0 * weights)
+
+
+def _of_class(table, y):
+    """Every row's entry of a table over classes, or of one line of a table for each batch."""
+    return table[y] if table.ndim == 1 else table.gather(-1, y)
 
 
 def batch_loss(criterion, output, y, weights=None):

@@ -180,3 +180,30 @@ def test_a_share_at_the_threshold_is_not_rare():
     for n, rare in ((1, False), (0.999, True)):
         loss = losses.EqualizationLoss(0.1, 1.0, counts=[9 + (1 - n), n])(logits, y)
         assert loss.item() == pytest.approx(0 if rare else F.cross_entropy(logits, y).item(), abs=1e-15)
+
+
+@pytest.mark.parametrize("beta", [0.99, 1.0])
+def test_ldam_may_divide_by_weights_as_its_authors_do(beta):
+    """Their code: cross_entropy(scale (z - margin), y, weight), effective numbers scaled to a mean of 1."""
+    logits, y = batch(n_classes=3)
+    criterion = losses.LDAMLoss(scale=3.0, defer=0.8, beta=beta, divide_by="weights", counts=COUNTS)
+    n = np.array(COUNTS)
+    weight = 1 / n if beta == 1 else (1 - beta) / (1 - beta**n)
+    weight = torch.from_numpy(weight / weight.sum() * 3)
+    margin = torch.from_numpy(0.5 * (10 / n) ** 0.25)
+    shifted = 3.0 * (logits - F.one_hot(y, 3) * margin)
+    for progress, table in ((0.79, None), (0.8, weight)):
+        criterion.use(None, progress)
+        expected = F.cross_entropy(shifted, y, weight=table)
+        torch.testing.assert_close(criterion(logits, y), expected, rtol=0, atol=1e-14)
+    ignoring = losses.LDAMLoss(
+        scale=3.0, defer=0.0, beta=beta, divide_by="weights", counts=COUNTS, ignore_index=1
+    )
+    ignoring.use(None, 1.0)
+    expected = F.cross_entropy(shifted, y, weight=weight, ignore_index=1)
+    torch.testing.assert_close(ignoring(logits, y), expected, rtol=0, atol=1e-14)
+
+
+def test_what_ldam_divides_by_is_one_of_two():
+    with pytest.raises(ValueError, match="divide_by must be one of 'rows', 'weights'; got 'sum'"):
+        losses.LDAMLoss(divide_by="sum")

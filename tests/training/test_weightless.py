@@ -116,6 +116,31 @@ def test_engines_agree_on_our_own_losses(loss, way):
     assert_same(loop, stacked)
 
 
+LDAM_WAYS = {
+    name: way for name, way in WAYS.items() if "weight" not in str(way[0]) and "smooth" not in str(way[0])
+}
+
+
+@pytest.mark.parametrize("way", ["nothing", *LDAM_WAYS])
+@pytest.mark.parametrize("counts", [None, [9.0, 5.0, 2.0]])
+def test_engines_agree_on_a_mean_that_divides_by_each_clients_weights(way, counts):
+    net, given = LDAM_WAYS.get(way, ({}, {}))
+    net = {
+        "criterion__defer": 0.4,
+        "criterion__scale": 3.0,
+        "criterion__beta": 0.9,
+        "criterion__counts": counts,
+    } | net
+    settings = {"criterion__divide_by": "weights"}
+    loop, stacked, rows = (
+        trained("fedavg", engine, net | more, criterion=losses.LDAMLoss, **given)
+        for engine, more in (("loop", settings), ("stacked", settings), ("loop", {}))
+    )
+    assert_same(loop, stacked)
+    if "sum" not in way:
+        assert abs(loop.predict_proba(X) - rows.predict_proba(X)).max() > 1e-4
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("child", [Child, OwnMean])
 def test_children_train_where_nothing_weighs(child, way):
@@ -164,6 +189,20 @@ def test_a_childs_mean_is_its_own_under_row_weights(child, weight):
     repeats = torch.tensor([2.0, 1.0, 0.0, 1.0, 3.0], dtype=torch.float64)
     torch.testing.assert_close(
         batch_loss(criterion, output, y, repeats), criterion(output[twice], y[twice]), rtol=0, atol=1e-12
+    )
+
+
+def test_a_mean_that_divides_by_weights_takes_row_weights_as_repetition():
+    criterion = losses.LDAMLoss(scale=3.0, defer=0.0, beta=0.9, divide_by="weights", counts=[9, 5, 2])
+    criterion.use(None, 1.0)
+    output, y = torch.randn(4, 3, dtype=torch.float64), torch.tensor([0, 1, 2, 0])
+    repeats = torch.tensor([2, 1, 0, 3])
+    again = torch.repeat_interleave(torch.arange(4), repeats)
+    torch.testing.assert_close(
+        batch_loss(criterion, output, y, repeats.double()),
+        criterion(output[again], y[again]),
+        rtol=0,
+        atol=1e-12,
     )
 
 
