@@ -17,12 +17,12 @@ __all__ = ["NotKeyable", "class_parts", "function_parts", "is_global", "release"
 
 # Described by name and version, wherever they are installed.
 _KNOWN = {"numpy", "scipy", "sklearn", "skorch", "torch"}
-# What Python itself puts into a class, beside what the class body says.
+# What Python itself puts into a class, beside what the class body says; the last one is torch's running number.
 _MADE_BY_PYTHON = {
     "__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__annotate__",
     "__annotate_func__", "__annotations_cache__", "__firstlineno__", "__static_attributes__", "__slots__",
     "__match_args__", "__dataclass_fields__", "__dataclass_params__", "__abstractmethods__", "__orig_bases__",
-    "__parameters__", "__classdictcell__", "_abc_impl",
+    "__parameters__", "__classdictcell__", "_abc_impl", "_autograd_function_id",
 }  # fmt: skip
 # Python's parser, which finds the text of a class, is not safe under threads before 3.13.
 _reading = threading.Lock()

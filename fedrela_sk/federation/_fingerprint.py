@@ -4,6 +4,8 @@ import copyreg
 import functools
 import hashlib
 import json
+import pickle
+import sys
 import types
 from collections.abc import Iterator
 from numbers import Number
@@ -167,10 +169,10 @@ class _Description:
 
     def _named(self, thing, name):
         """What `pickle` stores as a name alone: enough where an installed package holds it under that name."""
-        module = getattr(thing, "__module__", None) or type(thing).__module__
+        module = pickle.whichmodule(thing, name)
         version = release(module)
-        if version is None:
-            raise NotKeyable(f"{module}.{name} is stored as a name alone, which does not say what it holds")
+        if version is None or getattr(sys.modules.get(module), name, None) is not thing:
+            raise NotKeyable(f"{name} is stored as a name alone, which does not say what it does")
         return ["object", self(type(thing)), name, version]
 
 

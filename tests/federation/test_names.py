@@ -13,6 +13,8 @@ from tests.federation.test_prefix import X, assert_same, entries, fit
 
 HEAD = """
 import builtins
+import collections
+import contextlib
 import functools
 import importlib
 import operator
@@ -69,6 +71,19 @@ FOLLOWED = {
     "    def __call__(self, t): return self.f(t)\nschedule = Own()",
     "slots": "class Own:\n    __slots__ = ('f',)\n    def __init__(self): self.f = rate\n"
     "    def __call__(self, t): return self.f(t)\nschedule = Own()",
+    "a function of autograd": "class F(torch.autograd.Function):\n"
+    "    @staticmethod\n    def forward(ctx, x): return x * rate(1)\n"
+    "    @staticmethod\n    def backward(ctx, g): return g\n"
+    "class Net(torch.nn.Module):\n    def forward(self, x): return F.apply(x)\nschedule = Net()",
+    "a package's function over it": "schedule = torch.func.vmap(rate)",
+    "a generator": "def g(): yield rate(1)\ndef schedule(t): return next(g())",
+    "a context": "@contextlib.contextmanager\ndef c(): yield rate(1)\n"
+    "def schedule(t):\n    with c() as r: return r",
+    "a class inside": "def schedule(t):\n    class A: r = own_rates.Rates.value\n    return A.r",
+    "a named tuple": "P = collections.namedtuple('P', 'r')\np = P(Rates.value)\ndef schedule(t): return p.r",
+    "__getattr__ of a class": "class Own:\n    def __getattr__(self, name):\n"
+    "        if name.startswith('_') or name == 'get_params': raise AttributeError(name)\n        return rate\n"
+    "    def __call__(self, t): return self.any(t)\nschedule = Own()",
     "made by a library": "schedule = np.vectorize(rate)\nschedule = functools.partial(call, schedule)",
 }
 HEAD += """
@@ -109,6 +124,11 @@ REFUSED = {
     "getenv": "def schedule(t): return float(os.getenv('OWN_RATE'))",
     "NumPy's global generator": "def schedule(t): return 0.5 + 0 * np.random.rand()",
     "Python's global generator": "def schedule(t): return 0.5 + 0 * random.random()",
+    "a module or another": "def schedule(t):\n    m = own_rates if t else None\n    return m.rate(t)",
+    "methodcaller": "def schedule(t): return operator.methodcaller('rate', t)(own_rates)",
+    "a weak reference": "import weakref\nw = weakref.ref(rate)\ndef schedule(t): return w()(t)",
+    "a ufunc": "schedule = np.frompyfunc(rate, 1, 1)",
+    "a generic function": "@functools.singledispatch\ndef schedule(t): return rate(t)",
     "a lambda": "schedule = lambda t: rate(t)",
 }
 
@@ -144,7 +164,7 @@ def test_an_edit_of_what_is_reached_is_seen(load, name):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_followed_has_no_description(load, name):
-    with pytest.raises(NotKeyable, match=r"cannot be followed|is not known|a lambda"):
+    with pytest.raises(NotKeyable, match=r"cannot be followed|is not known|a lambda|no stable|a name alone"):
         describe(load(REFUSED[name]))
 
 
