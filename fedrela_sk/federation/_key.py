@@ -26,8 +26,8 @@ PARAMS_NOT_IN_KEY = {
     "relabel_at", "random_state", "engine", "clients",
 }  # fmt: skip
 # Fields of `Plan` of the same kind; of the labels, their codes and the classes count, of the settings of
-# relabelling, whether clients record posteriors. Any other field counts.
-PLAN_NOT_IN_KEY = {"labels", "relabeler", "relabel_every", "relabel_posteriors", "n_rounds"}
+# relabelling, whether clients record posteriors; targets follow from codes and classes. Any other field counts.
+PLAN_NOT_IN_KEY = {"labels", "relabeler", "relabel_every", "relabel_posteriors", "n_rounds", "targets"}
 
 _LIBRARIES = (torch, numpy, scipy, sklearn, skorch)
 

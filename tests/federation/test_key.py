@@ -122,6 +122,7 @@ CHANGES = {
     "parameter validation": with_params(validation=0.5),
     "parameter select": with_params(select="best_validation"),
     "parameter warm_start": with_params(warm_start=True),
+    "parameter classes": with_params(classes=[0, 1, 2]),
     "plan specs": lambda one, patch: setattr(one, "plan", replace(one.plan, specs=one.plan.specs[1:])),
     "plan data": other_rows,
     "plan codes": with_plan(codes=np.zeros(90, dtype=np.int64)),
