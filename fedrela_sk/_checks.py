@@ -7,8 +7,9 @@ do. Nothing is repaired: no clipping, no renormalising, no filled gaps.
 from numbers import Integral
 
 import numpy as np
-from sklearn.utils import check_array, column_or_1d
+from sklearn.utils import check_array
 
+from fedrela_sk._labels import check_names, positions_in, python_values, same_names, sorted_names
 from fedrela_sk.exceptions import LabelError, NotFiniteError, PosteriorError
 
 # how far a row of posteriors may be from summing to one, by bytes of the floating type it came in
@@ -124,7 +125,7 @@ def check_labels(y, n_rows):
     Returns
     -------
     y : ndarray of shape (n_rows,)
-        Of the dtype it came in.
+        See `fedrela_sk._labels.check_names`.
 
     Raises
     ------
@@ -135,24 +136,12 @@ def check_labels(y, n_rows):
         raise LabelError(
             "This method requires y to be passed, but the target y is None. Pass one label per row."
         )
-    y = column_or_1d(y, warn=True)
+    y = check_names(y)
     if len(y) != n_rows:
         raise LabelError(
             f"Got {len(y)} labels for {n_rows} rows (inconsistent lengths). Pass one label per row, in their order."
         )
-    missing = (
-        [row for row, label in enumerate(y.tolist()) if _is_missing(label)] if y.dtype.kind in "fcO" else []
-    )
-    if missing:
-        raise LabelError(
-            f"Label {missing[0]} is missing: got {y[missing[0]]} (NaN, NA or None). Leave rows without a label out."
-        )
     return y
-
-
-def _is_missing(label):
-    # pandas.NA compares to neither True nor False; pandas need not be installed
-    return label is None or type(label).__name__ == "NAType" or label != label
 
 
 def finite_posteriors(Q, source):
@@ -199,8 +188,8 @@ def check_classes(classes, n_columns):
     LabelError
         Duplicates, or another number of classes than columns.
     """
-    classes = column_or_1d(np.asarray(classes))
-    labels = classes.tolist()
+    classes = check_names(classes, "classes")
+    labels = python_values(classes)
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
         raise LabelError(
@@ -234,13 +223,7 @@ def classes_from_labels(y, n_columns):
     LabelError
         The labels do not say which column is whose.
     """
-    try:
-        labels = np.unique(y)
-    except TypeError as error:
-        kinds = sorted({type(label).__name__ for label in y.tolist()})
-        raise LabelError(
-            f"Labels of several kinds have no order, got {kinds}. Pass `classes`, or labels of one kind."
-        ) from error
+    labels = sorted_names(y)[0]
     if len(labels) == n_columns:
         return labels
     if _are_integers(labels) and labels[0] == 0 and labels[-1] < n_columns:
@@ -256,7 +239,7 @@ def classes_from_labels(y, n_columns):
 def _are_integers(labels):
     if labels.dtype.kind == "O":
         return all(isinstance(label, Integral) and not isinstance(label, bool) for label in labels)
-    return labels.dtype.kind in "iuf" and np.all(labels == np.floor(labels))
+    return labels.dtype.kind in "iu" or (labels.dtype.kind == "f" and np.all(labels == np.floor(labels)))
 
 
 def encode_labels(y, classes):
@@ -276,12 +259,7 @@ def encode_labels(y, classes):
     LabelError
         A label is not among the classes.
     """
-    position = {label: code for code, label in enumerate(classes.tolist())}
-    try:
-        labels, inverse = np.unique(y, return_inverse=True)
-    except TypeError:  # labels without an order can be looked up all the same
-        labels, inverse = y, np.arange(len(y))
-    codes = np.array([position.get(label, -1) for label in labels.tolist()], dtype=np.intp)[inverse]
+    codes = positions_in(classes, y)
     if codes.min() < 0:
         row = int(np.argmin(codes))
         raise LabelError(
@@ -302,6 +280,10 @@ def label_dtype(y, classes):
     -------
     dtype : numpy.dtype
     """
-    if y.dtype.kind == "O" or (y.dtype.kind not in "US" and np.array_equal(classes.astype(y.dtype), classes)):
+    if y.dtype.kind in "US" and classes.dtype.kind == y.dtype.kind:
+        return np.promote_types(y.dtype, classes.dtype)
+    if y.dtype.kind == "O" or y.dtype == classes.dtype:
         return y.dtype
-    return np.promote_types(y.dtype, classes.dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        holds_all = y.dtype.kind not in "USmM" and same_names(classes.astype(y.dtype), classes)
+    return y.dtype if holds_all else classes.dtype  # which holds the labels of y: they are among them

@@ -59,7 +59,7 @@ def client_code(key):
 
     Parameters
     ----------
-    key : int, str, bool, float or bytes
+    key : int, str, bool, float, bytes or datetime
         NumPy scalars count as the Python value they hold.
 
     Returns

@@ -1,13 +1,13 @@
 """What a fitted federation answers: posteriors and labels of rows, by clients' own models where there are such."""
 
 import numpy as np
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from fedrela_sk._checks import finite_posteriors
+from fedrela_sk._labels import accuracy, check_groups, positions_in, python_values
 from fedrela_sk._warnings import warn_user
 from fedrela_sk.exceptions import FedReLaWarning
-from fedrela_sk.federation._boundary import check_new_rows, positions_in, to_tensor
+from fedrela_sk.federation._boundary import check_new_rows, to_tensor
 from fedrela_sk.training import posteriors, threads_for, torch_threads
 from fedrela_sk.training._replica import replica_of
 
@@ -89,7 +89,7 @@ class Answers:
         -------
         score : float
         """
-        return float(accuracy_score(y, self.predict(X, groups), sample_weight=sample_weight))
+        return accuracy(y, self.predict(X, groups), sample_weight)
 
     def _tensor(self, X, net):
         """Checked rows as the module takes them."""
@@ -104,15 +104,11 @@ class Answers:
                 return of_fit[1]
             self._own_models.say_global()
             return np.full(n_rows, -1)
-        groups = np.asarray(groups)
-        if groups.shape != (n_rows,):
-            raise ValueError(
-                f"groups must have one entry per row: got shape {groups.shape} for {n_rows} rows."
-            )
-        positions = positions_in(self.client_names_, groups.tolist())
+        groups = check_groups(groups, n_rows)
+        positions = positions_in(self.client_names_, groups)
         if n_rows and (positions < 0).all():
             warn_user(
-                f"None of the groups is a client that took part, got {groups.tolist()[0]!r} first, where "
+                f"None of the groups is a client that took part, got {python_values(groups)[0]!r} first, where "
                 f"client_names_ begins with {self.client_names_[0]!r}: every row is predicted as one of an unknown "
                 "client. Pass groups of the same kind as at fit.",
                 FedReLaWarning,

@@ -7,9 +7,8 @@ from numbers import Integral
 import numpy as np
 import scipy.sparse
 import torch
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
+from fedrela_sk._labels import check_names, check_target, positions_in, sorted_names
 from fedrela_sk._sklearn import _check_sample_weight, validate_data
 from fedrela_sk.exceptions import FedReLaError, LabelError, NetError, NotFiniteError
 from fedrela_sk.federation._casting import check_exact, whole_numbers
@@ -53,31 +52,26 @@ def encode_labels(y, declared=None):
     LabelError
         If there is only one class, or if `y` has a label that was not declared.
     """
+    y = check_names(y)
     if declared is not None:
         classes = _check_declared(declared)
         return EncodedLabels(classes, codes_of(y, classes, "y"))
-    y = column_or_1d(y, warn=True)
-    try:
-        classes, codes = np.unique(y, return_inverse=True)
-    except TypeError as error:
-        kinds = sorted({type(label).__name__ for label in y.tolist()})
-        raise LabelError(f"Labels of different kinds cannot be sorted, got {kinds}. Use one kind.") from error
-    # scikit-learn knows no type for objects: what they hold is what counts
-    check_classification_targets(np.array(y.tolist()) if y.dtype == object else y)
+    y = check_target(y)
+    classes, codes = sorted_names(y)
     if len(classes) < 2:
         raise LabelError(
             f"y has one class only, {classes.tolist()[0]!r}: there is nothing to classify. "
             "Pass rows of at least two classes (single clients may have one)."
         )
-    return EncodedLabels(classes, codes.astype(np.int64))
+    return EncodedLabels(classes, codes)
 
 
 def _check_declared(declared):
     """Declared classes, sorted."""
-    declared = column_or_1d(declared)
-    classes = np.unique(declared)
+    declared = check_names(declared)
+    classes, codes = sorted_names(declared)
     if len(classes) < len(declared):
-        twice = next(label for label in classes.tolist() if (declared == label).sum() > 1)
+        twice = classes.tolist()[int(np.bincount(codes).argmax())]
         raise LabelError(f"classes names {twice!r} more than once. Name every class once.")
     if len(classes) < 2:
         raise LabelError(f"classes must name at least two classes, got {declared.tolist()}.")
@@ -92,27 +86,22 @@ def codes_of(labels, classes, what):
     LabelError
         If a label is not among them; `what` says whose labels they are.
     """
-    labels = column_or_1d(labels).tolist()
-    codes = positions_in(classes.tolist(), labels)
+    labels = check_names(labels, what)
+    codes = positions_in(classes, labels)
     unknown = np.flatnonzero(codes < 0)
     if len(unknown):
         row = int(unknown[0])
         raise LabelError(
-            f"{what} has the label {labels[row]!r} in row {row}, which is not among the classes "
+            f"{what} has the label {labels.tolist()[row]!r} in row {row}, which is not among the classes "
             f"{classes.tolist()} of y."
         )
     return codes
 
 
-def positions_in(known, values):
-    """Position of each of `values` among the `known` ones, -1 where it is not there, ndarray of int64."""
-    position = {value: i for i, value in enumerate(known)}
-    return np.array([position.get(value, -1) for value in values], dtype=np.int64)
-
-
 def check_rows(estimator, X, y):
     """(X, y) as arrays of numbers and labels; the estimator learns number, names and shape of the features."""
     _refuse_containers(X, "X")
+    y = None if y is None else check_names(y)
     with _naming_columns(X, "X"):
         given, (X, y) = X, validate_data(estimator, X, y, **_NUMBERS)
         X = _as_numbers(X)

@@ -5,8 +5,8 @@ import warnings
 from numbers import Integral
 
 import numpy as np
-from sklearn.utils.validation import column_or_1d
 
+from fedrela_sk._labels import check_groups, python_values, sorted_names
 from fedrela_sk._random import Purpose, client_code, integer_seed, numpy_stream
 from fedrela_sk._update import ClientSpec
 from fedrela_sk.exceptions import GroupsError, PartitionError
@@ -68,40 +68,11 @@ def _by_group(groups, n_rows):
             f"clients=None makes one client per group, but fit got no groups. {_HOW_GROUPS_GET_LOST} "
             "Without groups, set clients to a number or a splitter."
         )
-    groups = column_or_1d(groups)
-    if len(groups) != n_rows:
-        raise GroupsError(f"groups must have one entry per row: got {len(groups)} for {n_rows} rows.")
-    if groups.dtype.kind in "mM":
-        raise GroupsError(
-            f"groups of dtype {groups.dtype} cannot name clients. Pass strings or integers, for example "
-            "groups.astype(str)."
-        )
-    missing = np.flatnonzero([_is_missing(group) for group in groups.tolist()])
-    if len(missing):
-        raise GroupsError(
-            f"groups has a missing value in row {missing[0]} ({len(missing)} in all). "
-            "Give every row a client, or drop these rows."
-        )
-    try:
-        keys, code = np.unique(groups, return_inverse=True)
-    except TypeError as error:
-        kinds = sorted({type(group).__name__ for group in groups.tolist()})
-        raise GroupsError(
-            f"Groups of different kinds cannot be put in order, got {kinds}. Make them one kind, for example str."
-        ) from error
+    groups = check_groups(groups, n_rows)
+    keys, code = sorted_names(groups, "groups", error=GroupsError)
     order = np.argsort(code, kind="stable")  # rows of a client stay in ascending order
     cuts = np.cumsum(np.bincount(code, minlength=len(keys)))[:-1]
-    return keys.tolist(), np.split(order, cuts)
-
-
-def _is_missing(group):
-    """Whether a group is None, NaN, NaT or pandas' NA, which no comparison likes."""
-    if group is None:
-        return True
-    try:
-        return bool(group != group)
-    except TypeError:
-        return True
+    return python_values(keys), np.split(order, cuts)
 
 
 def _even(n_clients, groups, n_rows, seed):

@@ -9,6 +9,7 @@ import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from fedrela_sk._labels import array_of, positions_in
 from fedrela_sk._random import Purpose, integer_seed, numpy_stream, uniforms
 from fedrela_sk.exceptions import ClientError, LabelError, NotFiniteError
 from fedrela_sk.relabel import check_answer
@@ -113,7 +114,7 @@ def relabel_alone(relabeler, Q, y, classes, spec, round, seed, weights, *, eps=N
         new, keep = check_answer(answer, classes, len(y))
     except LabelError as error:
         raise ClientError(f"Relabelling of client {spec.key!r} before round {round}: {error}") from error
-    return ClientRelabeling(round, own, np.searchsorted(classes, new), keep)
+    return ClientRelabeling(round, own, positions_in(classes, new), keep)
 
 
 @contextmanager
@@ -228,7 +229,7 @@ def relabeling_report(specs, results, y, y_relabeled):
     else:
         position = round = row = np.empty(0, dtype=np.int64)
         columns = [np.empty(0)] * 4
-    keys = np.asarray([spec.key for spec in specs])
+    keys = array_of([spec.key for spec in specs])
     return RelabelingReport(keys[position], round, row, y[row], y_relabeled[row], *columns)
 
 

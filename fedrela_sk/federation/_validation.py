@@ -7,10 +7,11 @@ import numpy as np
 import torch
 from sklearn.metrics import balanced_accuracy_score, log_loss
 
+from fedrela_sk._labels import check_groups, positions_in
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk._warnings import warn_user
-from fedrela_sk.exceptions import FedReLaWarning, GroupsError
-from fedrela_sk.federation._boundary import codes_of, positions_in, to_tensor
+from fedrela_sk.exceptions import FedReLaWarning
+from fedrela_sk.federation._boundary import codes_of, to_tensor
 from fedrela_sk.federation._weights import mass
 from fedrela_sk.training._sparse import take_rows
 
@@ -127,13 +128,8 @@ def with_clients(validation, groups, specs, algorithm):
                 FedReLaWarning,
             )
         return validation
-    groups = np.asarray(groups)
-    if groups.shape != (len(validation.codes),):
-        raise GroupsError(
-            f"groups_val must have one entry per row of X_val: got shape {groups.shape} for {len(validation.codes)} "
-            "rows."
-        )
-    positions = positions_in([spec.key for spec in specs], groups.tolist())
+    groups = check_groups(groups, len(validation.codes), "groups_val")
+    positions = positions_in([spec.key for spec in specs], groups)
     return replace(validation, positions=positions)
 
 

@@ -4,6 +4,8 @@ from numbers import Real
 
 import numpy as np
 
+from fedrela_sk._labels import python_values
+
 
 def mass(rows, weights):
     """Sum of the weights of rows, their number where `weights` is None.
@@ -36,7 +38,7 @@ def client_class_weights(class_weight, counts, classes):
     if class_weight is None:
         return None
     if isinstance(class_weight, dict):
-        return np.array([class_weight.get(label, 1.0) for label in classes.tolist()], dtype=np.float64)
+        return np.array([class_weight.get(label, 1.0) for label in python_values(classes)], dtype=np.float64)
     present = counts > 0
     factors = np.zeros(len(counts))
     factors[present] = counts.sum() / (present.sum() * counts[present])
@@ -47,7 +49,7 @@ def check_class_weight(class_weight, classes):
     """Refuse factors for labels that do not exist, and factors that are none."""
     if not isinstance(class_weight, dict):
         return
-    unknown = [label for label in class_weight if label not in set(classes.tolist())]
+    unknown = [label for label in class_weight if label not in set(python_values(classes))]
     if unknown:
         raise ValueError(
             f"class_weight names {unknown[0]!r}, which is not among the classes {classes.tolist()}."

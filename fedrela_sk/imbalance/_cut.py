@@ -3,6 +3,7 @@
 import numpy as np
 
 from fedrela_sk._checks import check_labels
+from fedrela_sk._labels import sorted_names
 from fedrela_sk._random import Purpose, numpy_stream, seed_from
 from fedrela_sk._sklearn import _safe_indexing
 from fedrela_sk.exceptions import LabelError, PartitionError
@@ -19,11 +20,8 @@ def check_classes(y, n_rows):
     counts : ndarray of shape (n_classes,), int
     """
     y = check_labels(y, n_rows)
-    try:
-        classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-    except TypeError as error:
-        kinds = sorted({type(label).__name__ for label in y.tolist()})
-        raise LabelError(f"y mixes labels that cannot be sorted: make them one type, got {kinds}.") from error
+    classes, codes = sorted_names(y)
+    counts = np.bincount(codes)
     if len(classes) < 2:
         raise LabelError(f"Imbalance needs at least 2 classes in y, got {len(classes)}: {classes.tolist()}.")
     return classes, codes, counts

@@ -5,6 +5,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import indexable
 
+from fedrela_sk._labels import check_names, positions_in
 from fedrela_sk._sklearn import Interval, _num_samples, validate_params
 from fedrela_sk.exceptions import LabelError, PartitionError
 from fedrela_sk.imbalance._cut import check_classes, check_none_vanishes, cut_arrays, rows_to_keep
@@ -139,13 +140,14 @@ def _positions(class_order, classes):
     """The place of each sorted class in the order from head to tail."""
     if class_order is None:
         return np.arange(len(classes))
-    order = np.asarray(class_order)
-    if order.shape != classes.shape or set(order.tolist()) != set(classes.tolist()):
+    order = check_names(class_order, "class_order")
+    places = positions_in(classes, order)
+    if not np.array_equal(np.sort(places), np.arange(len(classes))):
         raise LabelError(
             f"class_order must list each class of y once, from head to tail: the classes are "
             f"{classes.tolist()}, got {order.tolist()}."
         )
-    return np.argsort(order)
+    return np.argsort(places)
 
 
 def _check_enough(targets, counts, classes, shares):

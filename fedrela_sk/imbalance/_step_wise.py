@@ -5,6 +5,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils import indexable
 
+from fedrela_sk._labels import check_names, positions_in, python_values
 from fedrela_sk._sklearn import Interval, _num_samples, validate_params
 from fedrela_sk.exceptions import LabelError
 from fedrela_sk.imbalance._cut import check_classes, check_none_vanishes, cut_arrays, rows_to_keep
@@ -128,8 +129,9 @@ def _is_minority(minority, classes):
     """A boolean for each sorted class."""
     if isinstance(minority, Real):
         return np.arange(len(classes)) >= len(classes) - _n_minority(minority, len(classes))
-    chosen = np.asarray(minority).tolist()
-    unknown = [label for label in chosen if label not in classes.tolist()]
+    named = check_names(minority, "minority")
+    places, chosen = positions_in(classes, named), python_values(named)
+    unknown = [label for label, place in zip(chosen, places, strict=True) if place < 0]
     if unknown:
         raise LabelError(
             f"minority must name classes of y, which are {classes.tolist()}: got the unknown {unknown}."
@@ -138,7 +140,7 @@ def _is_minority(minority, classes):
         raise LabelError(
             f"minority must name at least one class, not all {len(classes)}, and none twice: got {chosen}."
         )
-    return np.array([label in chosen for label in classes.tolist()])
+    return np.isin(np.arange(len(classes)), places)
 
 
 def _n_minority(share, n_classes):

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import clone
 
+from fedrela_sk._labels import check_names, positions_in
+from fedrela_sk.exceptions import LabelError
+
 # what samplers raise where a class is too small for them
 _TOO_FEW = (ValueError, RuntimeError)
 
@@ -46,7 +49,7 @@ def resample(sampler, X, y, classes, seed):
     y : ndarray of shape (n_rows,), int64
         Codes of the labels.
     classes : ndarray of shape (n_classes,)
-        Samplers see the labels themselves.
+        Samplers see the labels themselves; codes in place of objects that scikit-learn does not know as labels.
     seed : int
 
     Returns
@@ -54,6 +57,8 @@ def resample(sampler, X, y, classes, seed):
     result : Resampled
     """
     table = X.reshape(len(X), -1)
+    if classes.dtype == object and not isinstance(classes[0], str):
+        classes = np.arange(len(classes))
     present, counts = np.unique(y, return_counts=True)
     rarest_first = present[np.argsort(counts, kind="stable")]
     reason = "it has one class only"
@@ -67,7 +72,7 @@ def resample(sampler, X, y, classes, seed):
             reason = str(error).splitlines()[0]
             continue
         parts = _split(own, table[asked], np.asarray(X_after), asked)
-        codes = np.searchsorted(classes, np.asarray(y_after))[parts.order]
+        codes = _codes(classes, y_after, sampler)[parts.order]
         rest = np.flatnonzero(np.isin(y, left_out))
         kept = np.concatenate([parts.kept, rest])
         codes = np.concatenate([codes[: len(parts.kept)], y[rest], codes[len(parts.kept) :]])
@@ -76,6 +81,18 @@ def resample(sampler, X, y, classes, seed):
             note = f"classes {classes[np.sort(left_out)].tolist()} stayed as they are ({reason})"
         return Resampled(kept, parts.X_new.reshape(-1, *X.shape[1:]), codes, note)
     return Resampled(np.arange(len(y)), X[:0], y, f"nothing was resampled ({reason})")
+
+
+def _codes(classes, labels, sampler):
+    """Codes of what a sampler made of the labels."""
+    labels = check_names(labels)
+    codes = positions_in(classes, labels)
+    if (codes < 0).any():
+        raise LabelError(
+            f"{type(sampler).__name__}.fit_resample returned the label {labels[codes < 0].tolist()[0]!r}, which is "
+            f"not among the classes {classes.tolist()}. It must give rows labels of the client's own."
+        )
+    return codes
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
 from numbers import Integral
 
 import numpy as np
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import check_consistent_length
 
 from fedrela_sk._checks import check_labels
+from fedrela_sk._labels import check_names, sorted_names
 from fedrela_sk._sklearn import Interval, _num_samples, validate_params
 from fedrela_sk.metrics._confusion import divide
 from fedrela_sk.metrics._labels import check_pos_label, equals
@@ -112,7 +113,7 @@ def _caught(y_true, score, n_alerts, period, pos_label, labels):
     y_true = check_labels(y_true, _num_samples(y_true))
     check_pos_label(pos_label, labels, y_true)
     positive, score = equals(y_true, pos_label), _check_score(score)
-    period = np.zeros(len(score)) if period is None else column_or_1d(period)
+    period = np.zeros(len(score)) if period is None else check_names(period, "period", error=ValueError)
     hits = n_looked_at = 0
     for rows in _rows_of_each(period):
         hits += _expected_hits(positive[rows], score[rows], n_alerts)
@@ -135,7 +136,8 @@ def _check_score(score):
 
 
 def _rows_of_each(period):
-    _, inverse, sizes = np.unique(period, return_inverse=True, return_counts=True)
+    _, inverse = sorted_names(period, "period", error=ValueError)
+    sizes = np.bincount(inverse)
     return np.split(np.argsort(inverse, kind="stable"), np.cumsum(sizes)[:-1])
 
 

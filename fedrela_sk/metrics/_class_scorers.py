@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fedrela_sk._labels import check_names, python_values
 from fedrela_sk._sklearn import _BaseScorer, _safe_indexing
 from fedrela_sk.exceptions import LabelError
 from fedrela_sk.metrics._clients import with_unseen
@@ -32,7 +33,7 @@ def fitted_class_count(estimator):
     inner = estimator
     while inner is not None:
         if hasattr(inner, "class_count_"):
-            return np.asarray(inner.classes_), np.asarray(inner.class_count_)
+            return check_names(inner.classes_, "classes_"), np.asarray(inner.class_count_)
         inner = _inside(inner)
     raise LabelError(
         "The scorer does not know the training rows of each class: pass counts={class: rows} to it, "
@@ -50,7 +51,7 @@ class ClassScorer(_BaseScorer):
     """Passes all classes of the estimator to the score function, as `labels`; children add to that."""
 
     def _score(self, method_caller, estimator, X, y_true, **kwargs):
-        labels = with_unseen(np.asarray(estimator.classes_), y_true)
+        labels = with_unseen(check_names(estimator.classes_, "classes_"), y_true)
         kwargs = self._complete({**self._kwargs, **kwargs}, estimator, X, labels)
         y_pred = method_caller(estimator, self._response_method, X)
         return self._sign * self._pick(self._score_func(y_true, y_pred, labels=labels, **kwargs))
@@ -80,10 +81,10 @@ class GroupScorer(ClassScorer):
         if self._counts is None:
             classes, counts = fitted_class_count(estimator)
         else:
-            classes = np.asarray(estimator.classes_)
+            classes = check_names(estimator.classes_, "classes_")
             counts = check_class_values(self._counts, classes, "counts")
-        of_class = dict(zip(classes.tolist(), counts.tolist(), strict=True))
-        return {**kwargs, "counts": [of_class.get(label, 0) for label in labels.tolist()]}
+        of_class = dict(zip(python_values(classes), counts.tolist(), strict=True))
+        return {**kwargs, "counts": [of_class.get(label, 0) for label in python_values(labels)]}
 
     def _pick(self, value):
         return value[self._group]

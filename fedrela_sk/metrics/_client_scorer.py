@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fedrela_sk._labels import check_names
 from fedrela_sk._sklearn import _BaseScorer
 from fedrela_sk.metrics._clients import with_unseen
 from fedrela_sk.metrics._confusion import OF_ONE_CLASS, OVERALL
@@ -80,12 +81,13 @@ class ClientScorer(_BaseScorer):
         return self._score(None, estimator, X, y_true, groups=groups, **kwargs)
 
     def _score(self, method_caller, estimator, X, y_true, groups=None, sample_weight=None, **kwargs):
-        labels = with_unseen(np.asarray(estimator.classes_), np.asarray(y_true))
+        y_true = check_names(y_true)
+        labels = with_unseen(check_names(estimator.classes_, "classes_"), y_true)
         kwargs = {**self._kwargs, **kwargs, "labels": labels}
         y_pred = _predict(estimator, X, groups)
         if groups is None or self._average == "rows":
             return self._score_func(y_true, y_pred, sample_weight=sample_weight, **kwargs)
-        y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
+        y_pred = check_names(y_pred)
         clients, client = check_groups(groups, len(y_true))
         weights = None if sample_weight is None else np.asarray(sample_weight)
         scores = [

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedrela_sk._checks import check_labels
+from fedrela_sk._labels import array_of, check_names, python_values
 from fedrela_sk._optional import data_frame
 from fedrela_sk._sklearn import _num_samples
 from fedrela_sk.exceptions import LabelError
@@ -101,7 +102,7 @@ def client_report(estimator, X, y, groups):
     """
     y = check_labels(y, None if y is None else _num_samples(X))
     clients, client = check_groups(groups, len(y))
-    known = np.asarray(estimator.classes_)
+    known = check_names(estimator.classes_, "classes_")
     classes = with_unseen(known, y)
     true, predicted, _ = check_pair(y, predict_by_client(estimator, "predict", X, groups), classes)
     shape = (len(clients), len(classes))
@@ -123,9 +124,9 @@ def client_report(estimator, X, y, groups):
 
 def with_unseen(classes, y):
     """`classes` in their order, then the labels of y that are not among them, sorted."""
-    known = set(classes.tolist())
-    unseen = [label for label in union(y).tolist() if label not in known]
-    return np.array([*classes.tolist(), *unseen])
+    known = set(python_values(classes))
+    unseen = [label for label in python_values(union(y)) if label not in known]
+    return array_of([*python_values(classes), *unseen]) if unseen else classes
 
 
 def _table(client, true, shape, weights=None):

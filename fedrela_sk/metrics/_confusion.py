@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fedrela_sk._labels import positions_in, python_values
 from fedrela_sk.exceptions import LabelError
 
 
@@ -108,11 +109,12 @@ def score_confusion(confusion, metric, labels, pos_label=None):
     """
     if metric in OVERALL:
         return OVERALL[metric](confusion)
-    names = labels.tolist()
+    names = python_values(labels)
     if pos_label is None and len(names) == 2:
         pos_label = names[1]
-    if pos_label not in names:
+    place = np.flatnonzero(positions_in([pos_label], labels) == 0)
+    if not len(place):
         raise LabelError(
             f"{metric!r} is a number of one class: pass as pos_label one of {names}, got {pos_label!r}."
         )
-    return OF_ONE_CLASS[metric](confusion, names.index(pos_label))
+    return OF_ONE_CLASS[metric](confusion, int(place[0]))

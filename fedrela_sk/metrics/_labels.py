@@ -4,7 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from fedrela_sk import _labels
 from fedrela_sk._checks import check_labels
+from fedrela_sk._labels import array_of, check_names, positions_in, python_values, sorted_names
 from fedrela_sk._sklearn import _num_samples
 from fedrela_sk.exceptions import GroupsError, LabelError
 
@@ -32,15 +34,18 @@ def check_pair(y_true, y_pred, labels=None):
     y_pred = check_labels(y_pred, len(y_true))
     if len(y_true) == 0:
         raise LabelError("A metric needs rows: pass at least one true label, got 0.")
-    labels = union(y_true, y_pred) if labels is None else np.asarray(labels)
+    labels = union(y_true, y_pred) if labels is None else check_names(labels, "labels")
     return positions(y_true, labels, "y_true"), positions(y_pred, labels, "y_pred"), labels
 
 
 def union(*arrays):
     """All labels that occur, sorted."""
-    values = {label for array in arrays for label in np.asarray(array).tolist()}
+    arrays = [check_names(array) for array in arrays]
+    if all(array.dtype.kind in "mM" for array in arrays):
+        return np.unique(np.concatenate(arrays))
+    values = {label for array in arrays for label in python_values(array)}
     try:
-        return np.array(sorted(values))
+        return array_of(sorted(values))
     except TypeError as error:
         kinds = sorted({type(label).__name__ for label in values})
         raise LabelError(
@@ -50,8 +55,7 @@ def union(*arrays):
 
 def positions(y, labels, name):
     """Position of each entry of `y` in `labels`."""
-    position = {label: place for place, label in enumerate(labels.tolist())}
-    places = np.array([position.get(label, -1) for label in y.tolist()], dtype=np.intp)
+    places = positions_in(labels, y)
     if (places < 0).any():
         row = int(np.argmax(places < 0))
         raise LabelError(
@@ -67,19 +71,9 @@ def check_groups(groups, n_rows):
     Raises
     ------
     GroupsError
-        Not one entry per row, or names that cannot be sorted together.
+        Not one entry per row, a missing one, or names that cannot be sorted together.
     """
-    groups = np.asarray(groups)
-    if groups.shape != (n_rows,):
-        raise GroupsError(
-            f"groups must name the client of each of {n_rows} rows: pass one entry per row, "
-            f"got shape {groups.shape}."
-        )
-    try:
-        return np.unique(groups, return_inverse=True)
-    except TypeError as error:
-        kinds = sorted({type(name).__name__ for name in groups.tolist()})
-        raise GroupsError(f"groups cannot be sorted: make all client names one type, got {kinds}.") from error
+    return sorted_names(_labels.check_groups(groups, n_rows), "groups", error=GroupsError)
 
 
 def rows_by_client(client, n_clients):
@@ -109,10 +103,11 @@ def check_class_values(values, labels, name):
         A class has no value, or there are more or fewer values than classes.
     """
     if isinstance(values, Mapping):
-        missing = [label for label in labels.tolist() if label not in values]
+        names = python_values(labels)
+        missing = [label for label in names if label not in values]
         if missing:
             raise LabelError(f"{name} has no entry for the classes {missing}: add them, got {dict(values)}.")
-        return np.array([values[label] for label in labels.tolist()])
+        return np.array([values[label] for label in names])
     values = np.asarray(values)
     if values.shape != labels.shape:
         raise LabelError(
@@ -144,8 +139,8 @@ def check_pos_label(pos_label, labels, *arrays):
     Known are `labels` where given, else the labels in `arrays`; there a single other label passes, as a fold
     or a client without positives.
     """
-    known = union(*arrays) if labels is None else np.asarray(labels)
-    if pos_label not in known.tolist() and (len(known) > 1 or labels is not None):
+    known = union(*arrays) if labels is None else check_names(labels, "labels")
+    if not (positions_in([pos_label], known) == 0).any() and (len(known) > 1 or labels is not None):
         raise LabelError(
             f"pos_label must be one of the labels {known[:10].tolist()} (pass all classes as labels where it may "
             f"be absent): got {pos_label!r}."
@@ -154,4 +149,4 @@ def check_pos_label(pos_label, labels, *arrays):
 
 def equals(y, label):
     """Which entries are this label, as a boolean array."""
-    return np.array([entry == label for entry in y.tolist()], dtype=bool)
+    return positions_in([label], y) == 0

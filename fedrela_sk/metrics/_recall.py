@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fedrela_sk._labels import check_names, positions_in, python_values
 from fedrela_sk._sklearn import StrOptions, _check_sample_weight, validate_params
 from fedrela_sk.exceptions import LabelError
 from fedrela_sk.metrics._confusion import confusion_table, divide, mean_known, recalls
@@ -201,11 +202,12 @@ def _sizes(counts, minority, labels):
         )
     if minority is None:
         return majority_minority_split(check_class_values(counts, labels, "counts"))
-    names = np.asarray(minority).tolist()
-    unknown = [name for name in names if name not in labels.tolist()]
+    named = check_names(minority, "minority")
+    names, places = python_values(named), positions_in(labels, named)
+    unknown = [name for name, place in zip(names, places, strict=True) if place < 0]
     if unknown:
         raise LabelError(
             f"minority names classes that are not among {labels.tolist()}: pass all classes as labels, "
             f"got {unknown}."
         )
-    return np.array([SIZES[label in names] for label in labels.tolist()])
+    return np.array(SIZES)[np.isin(np.arange(len(labels)), places).astype(int)]

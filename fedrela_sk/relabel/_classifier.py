@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from fedrela_sk._checks import check_posteriors
+from fedrela_sk._labels import accuracy
 from fedrela_sk._random import seed_from
 from fedrela_sk._sklearn import (
     HasMethods,
@@ -23,8 +24,9 @@ from fedrela_sk._sklearn import (
 )
 from fedrela_sk.exceptions import LabelError
 from fedrela_sk.relabel._calibrate import recover_posteriors, transition_row
+from fedrela_sk.relabel._coded import fit_labels
 from fedrela_sk.relabel._one_site import draw_labels, first_stage, router, routing, unfrozen
-from fedrela_sk.relabel._out_of_fold import class_columns, response_name
+from fedrela_sk.relabel._out_of_fold import response_name, responses_of
 from fedrela_sk.relabel._target import check_labels, with_labels
 
 logger = logging.getLogger(__name__)
@@ -101,7 +103,9 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     classes_ : ndarray of shape (n_classes,)
         Sorted; the columns of `predict_proba`, always all of them.
     estimator_ : classifier
-        Trained on the new labels (``refit=False``: on the original ones).
+        Trained on the new labels (``refit=False``: on the original ones). One that takes no labels but 0..K-1, or
+        none with gaps, is trained on positions in `classes_` and wrapped, so that it answers with the labels; not
+        where a parameter of it, such as `class_weight`, names classes.
     first_estimator_ : classifier
         Trained on the original labels; only with ``refit=False`` or ``calibrate=True``.
     relabeler_ : relabeler
@@ -241,8 +245,9 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """The classifier of the original labels where predictions need it, else None."""
         if self.refit and not self.calibrate:
             return None
-        model = stage.model if stage.model is not None else clone(self.estimator).fit(X, labels, **fit_params)
-        return unfrozen(model)
+        if stage.model is not None:
+            return unfrozen(stage.model)
+        return fit_labels(clone(self.estimator), X, labels, stage.classes, fit_params)
 
     def _train(self, X, drawn, fit_params):
         """A clone of the classifier trained on the new labels."""
@@ -254,9 +259,10 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
         model, rows = clone(unfrozen(self.estimator)), np.flatnonzero(drawn.keep)
         if len(rows) == len(drawn.keep):
-            return model.fit(X, drawn.labels, **fit_params)
+            return fit_labels(model, X, drawn.labels, self.classes_, fit_params)
         X_kept, labels_kept = _safe_split(model, X, drawn.labels, rows, rows)
-        return model.fit(X_kept, labels_kept, **_check_method_params(X, fit_params, indices=rows))
+        own_params = _check_method_params(X, fit_params, indices=rows)
+        return fit_labels(model, X_kept, labels_kept, self.classes_, own_params)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):
@@ -337,13 +343,29 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return self.estimator_.predict(X)
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
+    def score(self, X, y, sample_weight=None):
+        """Mean accuracy.
+
+        Parameters
+        ----------
+        X : indexable of length n_samples
+        y : array-like of shape (n_samples,)
+            Labels of any kind that `fit` takes.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+        """
+        return accuracy(y, self.predict(X), sample_weight)
+
     def relabel_report(self):
         """What was re-labelled: see :meth:`FedReLaRelabeler.report`."""
         check_is_fitted(self)
         return self.relabeler_.report()
 
     def _response(self, model, method, X):
-        return class_columns(getattr(model, method)(X), model.classes_, self.classes_, method)
+        return responses_of(model, X, self.classes_, method)
 
     def _correct(self, first, relabeled):
         first, relabeled = check_posteriors(first), check_posteriors(relabeled)

@@ -9,11 +9,14 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import has_fit_parameter
 
+from fedrela_sk._checks import label_dtype
+from fedrela_sk._labels import positions_in
 from fedrela_sk._random import Purpose, uniforms
 from fedrela_sk._sklearn import METHODS, _routing_enabled
 from fedrela_sk.exceptions import LabelError
 from fedrela_sk.relabel._answer import check_answer
-from fedrela_sk.relabel._out_of_fold import class_columns, make_folds, out_of_fold, response_name
+from fedrela_sk.relabel._coded import fit_labels
+from fedrela_sk.relabel._out_of_fold import make_folds, out_of_fold, response_name, responses_of
 from fedrela_sk.relabel._relabeler import FedReLaRelabeler
 
 
@@ -108,17 +111,17 @@ def first_stage(estimator, X, labels, *, cv, response_method, fit_params, groups
             estimator, X, labels, classes, folds, method=method, fit_params=fit_params, n_jobs=n_jobs
         )
         return FirstStage(responses, classes, method, None)
-    model = estimator if frozen else clone(estimator).fit(X, labels, **fit_params)
-    responses = class_columns(getattr(model, method)(X), model.classes_, classes, method)
+    model = estimator if frozen else fit_labels(clone(estimator), X, labels, classes, fit_params)
+    responses = responses_of(model, X, classes, method)
     return FirstStage(responses, classes, method, model)
 
 
 def _classes_of_frozen(estimator, labels):
     known = np.unique(estimator.classes_)
-    unknown = np.setdiff1d(labels, known)
+    unknown = labels[positions_in(known, labels) < 0]
     if len(unknown):
         raise LabelError(
-            f"y holds {unknown.tolist()}, which the frozen classifier does not know (it was fitted on "
+            f"y holds {np.unique(unknown).tolist()}, which the frozen classifier does not know (it was fitted on "
             f"{known.tolist()}). Fit it on all classes before freezing it."
         )
     return known
@@ -163,8 +166,12 @@ def draw_labels(relabeler, stage, labels, *, sample_weight, seed):
         else {"uniforms": uniforms(seed, Purpose.RELABEL, stage.responses.shape)}
     )
     answer = relabeler.relabel(stage.responses, labels, **draws)
-    new, keep = check_answer(answer, stage.classes, len(labels))
-    return NewLabels(relabeler, new, new != labels, keep)
+    given, keep = check_answer(answer, stage.classes, len(labels))
+    codes = positions_in(stage.classes, given)
+    changed = codes != positions_in(stage.classes, labels)
+    new = labels.astype(label_dtype(labels, stage.classes))
+    new[changed] = stage.classes[codes[changed]]
+    return NewLabels(relabeler, new, changed, keep)
 
 
 def routing(owner, caller, estimator, params):

@@ -9,9 +9,11 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
+from fedrela_sk._labels import positions_in, same_names, sorted_names
 from fedrela_sk._random import Purpose, integer_seed
 from fedrela_sk._sklearn import _check_method_params, _check_response_method, _safe_split
 from fedrela_sk.exceptions import LabelError, PartitionError
+from fedrela_sk.relabel._coded import CodedClassifier, fit_labels
 
 _FEW_MEMBERS = "The least populated class in y has only"
 
@@ -70,8 +72,25 @@ def _one_fold(estimator, X, y, classes, *, train, test, method, fit_params):
     if len(seen) == 1:
         # the smallest float holds 0 and 1 exactly and leaves the other folds' precision as it is
         return np.repeat((classes == seen[0]).astype(np.float16)[None, :], len(test), axis=0)
-    estimator.fit(X_train, y_train, **_check_method_params(X, fit_params, indices=train))
-    return class_columns(getattr(estimator, method)(X_test), estimator.classes_, classes, method)
+    own_params = _check_method_params(X, fit_params, indices=train)
+    return responses_of(fit_labels(estimator, X_train, y_train, classes, own_params), X_test, classes, method)
+
+
+def responses_of(model, X, classes, method):
+    """What a fitted classifier says about rows, with one column per class; see `class_columns`.
+
+    A net with one output per class that was trained without one of them has a column for it all the same, where
+    labels are the positions of columns.
+    """
+    response = np.asarray(getattr(model, method)(X))
+    names = model.names if isinstance(model, CodedClassifier) else np.arange(len(classes))
+    if (
+        response.ndim == 2
+        and len(model.classes_) < response.shape[1] == len(classes)
+        and same_names(names, classes)
+    ):
+        return response
+    return class_columns(response, model.classes_, classes, method)
 
 
 def class_columns(response, seen, classes, method):
@@ -106,10 +125,10 @@ def class_columns(response, seen, classes, method):
             f"{method} must give one column per class, got {response.shape[1]} columns for {len(seen)} "
             "classes. Scores of pairs of classes cannot be used: set decision_function_shape='ovr'."
         )
-    if np.array_equal(seen, classes):
+    if same_names(seen, classes):
         return response
-    where = np.searchsorted(classes, seen)
-    if (where == len(classes)).any() or (classes[where] != seen).any():
+    where = positions_in(classes, seen)
+    if (where < 0).any():
         raise LabelError(
             f"The classifier knows classes {seen.tolist()}, which are not among {classes.tolist()}. "
             "Its `fit` must keep the labels it is given."
@@ -141,7 +160,9 @@ def make_folds(cv, X, y, groups, seed):
     with warnings.catch_warnings():
         # a class that a fold lacks is legal here
         warnings.filterwarnings("ignore", message=_FEW_MEMBERS)
-        splits = _splitter(cv, y, seed).split(X, y, **groups)
+        # splitters of scikit-learn know no other objects than strings
+        shown = y if y.dtype != object or isinstance(y[0], str) else sorted_names(y)[1]
+        splits = _splitter(cv, y, seed).split(X, shown, **groups)
         folds = [(_indices(train), _indices(test)) for train, test in splits]
     _check_partition([test for _, test in folds], len(y))
     return folds

@@ -340,6 +340,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
             Of the dtype of `y`, made wider if it cannot hold every class.
         """
         check_is_fitted(self)
+        given = y
         values, y, codes = self._check_rows_and_labels(Q, y)
         if uniforms is None:
             uniforms = stream_of_uniforms(seed_from(self.random_state), Purpose.RELABEL, values.shape)
@@ -350,7 +351,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         self._report = self._report_on(y, taken, values[taken.row], self.threshold_[taken.column])
         y_new = y.astype(self._report.new.dtype)
         y_new[taken.row] = self._report.new
-        return y_new
+        return y_new.astype(object) if isinstance(given, np.ndarray) and given.dtype.kind == "O" else y_new
 
     def report(self):
         """What the last `relabel` changed.

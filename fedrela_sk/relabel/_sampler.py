@@ -10,6 +10,7 @@ from sklearn.utils import indexable
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from fedrela_sk._labels import positions_in, python_values
 from fedrela_sk._random import seed_from
 from fedrela_sk._sklearn import (
     HasMethods,
@@ -196,8 +197,9 @@ class FedReLaSampler(OneToOneFeatureMixin, MetaEstimatorMixin, BaseEstimator):
         )
         self.classes_, self.relabeler_, self.relabeled_mask_ = stage.classes, drawn.relabeler, drawn.changed
         self.sample_indices_ = np.flatnonzero(drawn.keep)
-        into = drawn.labels[drawn.changed]
-        self.sampling_strategy_ = {label: int((into == label).sum()) for label in stage.classes.tolist()}
+        into = positions_in(stage.classes, drawn.labels[drawn.changed])
+        counts = np.bincount(into, minlength=len(stage.classes)).tolist()
+        self.sampling_strategy_ = dict(zip(python_values(stage.classes), counts, strict=True))
         new = with_labels(y, drawn.changed, drawn.labels)
         return (new if y is given else _one_hot(given, new)), drawn.keep
 
@@ -234,9 +236,17 @@ class FedReLaSampler(OneToOneFeatureMixin, MetaEstimatorMixin, BaseEstimator):
         )
 
 
+def _is_table(y):
+    """More than one column: two dimensions, or a list of rows."""
+    if isinstance(y, list | tuple):
+        return len(y) > 0 and np.ndim(y[0]) == 1 and len(y[0]) > 1
+    shape = getattr(y, "shape", ())
+    return isinstance(shape, tuple) and len(shape) == 2 and shape[1] > 1
+
+
 def _one_column(y):
     """Labels of one-hot rows as column numbers; any other y as it is."""
-    if y is None or type_of_target(y, input_name="y") != "multilabel-indicator":
+    if not _is_table(y) or type_of_target(y, input_name="y") != "multilabel-indicator":
         return y
     rows = y.toarray() if issparse(y) else np.asarray(y)
     if (rows.sum(axis=1) != 1).any():

@@ -1,9 +1,8 @@
 """Labels in whatever container they come, and the same container with some labels replaced."""
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
+from fedrela_sk._labels import check_names, check_target, python_values, sorted_names
 from fedrela_sk.exceptions import LabelError
 
 
@@ -13,14 +12,15 @@ def check_labels(y):
     Parameters
     ----------
     y : array-like of shape (n_samples,) or (n_samples, 1)
-        Strings, booleans or integers (gaps and negative numbers are fine): array, list, pandas Series or
-        one-column DataFrame of any dtype, nullable and categorical ones included.
+        Strings, booleans or integers (gaps and negative numbers are fine): array, list, Series or one-column
+        frame of pandas or polars, array of pyarrow, of any dtype.
 
     Returns
     -------
     labels : ndarray of shape (n_samples,)
-        What the inner classifier is trained on; pandas' nullable integers and booleans and objects that
-        hold only Python ones become NumPy's, which every classifier takes and gives back as they are.
+        What the inner classifier is trained on, as `fedrela_sk._labels.check_names` makes it: nullable integers
+        and booleans and objects that hold only Python ones become NumPy's, which every classifier takes and gives
+        back as they are.
     classes : ndarray of shape (n_classes,)
         The sorted distinct labels, of the dtype of `labels`.
 
@@ -33,13 +33,10 @@ def check_labels(y):
     """
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
-    values = _missing_refused(y)
-    labels = _numbers_as_numbers(column_or_1d(values, warn=True))
+    labels = check_names(y)
     if not len(labels):
         raise LabelError("y holds 0 labels: there are no rows to fit. Check how the rows were selected.")
-    _same_type(labels)
-    check_classification_targets(labels)
-    return labels, np.unique(labels)
+    return check_target(labels), sorted_names(labels)[0]
 
 
 def with_labels(y, changed, new):
@@ -53,42 +50,37 @@ def with_labels(y, changed, new):
     new : ndarray of shape (n_samples,)
         New labels, read at the rows of `changed` alone; each must occur in `y`.
     """
+    rows = np.flatnonzero(changed)
     if hasattr(y, "iloc"):
-        copy, rows = y.copy(), np.flatnonzero(changed)
+        copy = y.copy()
         copy.iloc[rows if y.ndim == 1 else (rows, 0)] = new[rows]
         return copy
-    copy = np.array(y)
-    copy.reshape(-1)[changed] = new[changed]
+    if hasattr(y, "to_pylist") or hasattr(y, "get_columns") or hasattr(y, "null_count"):
+        return _of_arrow_or_polars(y, rows, new)
+    if hasattr(y, "to_series"):  # an index of pandas
+        return type(y)(with_labels(y.to_series(), changed, new), name=y.name)
+    copy = y.copy() if hasattr(y, "copy") and hasattr(y, "dtype") else np.array(y)
+    if isinstance(y, list | tuple):
+        copy = check_names(y)
+    copy = copy if copy.ndim == 1 else copy.reshape(-1)
+    copy[rows] = new[rows]
+    copy = copy if not hasattr(y, "shape") else copy.reshape(y.shape)
     return copy.tolist() if isinstance(y, list) else copy
 
 
-def _missing_refused(y):
-    """`y` as an array; pandas' own marks for a missing label cannot even be compared, so look first."""
-    missing = np.asarray(y.isna()).ravel() if hasattr(y, "isna") else np.zeros(0, bool)
-    if missing.any():
-        raise LabelError(
-            f"Input y contains NaN: the label of row {int(missing.argmax())} is missing, and so are "
-            f"{int(missing.sum())} in all. Drop rows without a label before fitting."
-        )
-    return np.asarray(y)
+def _of_arrow_or_polars(y, rows, new):
+    """The same of what polars or pyarrow hold, whose entries cannot be written: another one of the same type."""
+    if hasattr(y, "get_columns"):
+        return type(y)([_of_arrow_or_polars(y.get_columns()[0], rows, new)])
+    if hasattr(y, "column_names"):
+        return type(y).from_arrays([_of_arrow_or_polars(y.column(0), rows, new)], names=y.column_names)
+    entries = y.to_list() if hasattr(y, "to_list") and hasattr(y, "name") else y.to_pylist()
+    entry = dict(zip(python_values(check_names(y)), entries, strict=True))
+    for row, label in zip(rows.tolist(), python_values(new[rows]), strict=True):
+        entries[row] = entry[label]
+    if not hasattr(y, "to_pylist"):
+        return type(y)(y.name, entries, dtype=y.dtype)
+    import pyarrow
 
-
-def _numbers_as_numbers(labels):
-    """Objects that are all integers, or all booleans, as an array of that dtype."""
-    if labels.dtype != object or not len(labels) or isinstance(labels[0], str):
-        return labels
-    kinds = {type(label) for label in labels}
-    numbers = np.array(labels.tolist()) if len(kinds) == 1 else labels
-    return numbers if numbers.dtype.kind in "biu" else labels
-
-
-def _same_type(labels):
-    """Refuse objects that cannot be sorted."""
-    if labels.dtype != object:
-        return
-    kinds = {type(label).__name__ for label in labels}
-    if len(kinds) > 1:
-        raise LabelError(
-            f"Labels must be of one type, got {', '.join(sorted(kinds))}. "
-            "Convert them first, for instance by `y.astype(str)`, and drop rows without a label."
-        )
+    make = pyarrow.chunked_array if hasattr(y, "chunks") else pyarrow.array
+    return make([entries] if hasattr(y, "chunks") else entries, type=y.type)

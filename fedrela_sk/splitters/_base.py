@@ -6,8 +6,9 @@ from numbers import Integral
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import BaseCrossValidator
-from sklearn.utils import column_or_1d, indexable
+from sklearn.utils import indexable
 
+from fedrela_sk._labels import check_names, sorted_names
 from fedrela_sk._random import Purpose, numpy_stream, seed_from
 from fedrela_sk._sklearn import Interval, _num_samples
 from fedrela_sk.exceptions import LabelError, PartitionError
@@ -109,13 +110,10 @@ def class_codes(y, name):
     """
     if y is None:
         raise LabelError(f"{name} cuts by class: pass the class labels as y, got None.")
-    y = column_or_1d(y)
+    y = check_names(y)
     _refuse_numbers_that_are_no_classes(y, name)
-    try:
-        _, first, inverse = np.unique(y, return_index=True, return_inverse=True)
-    except TypeError as error:
-        kinds = sorted({type(label).__name__ for label in y})
-        raise LabelError(f"y mixes labels that cannot be sorted: make them one type, got {kinds}.") from error
+    _, inverse = sorted_names(y)
+    _, first = np.unique(inverse, return_index=True)
     rank = np.empty(len(first), dtype=np.intp)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[inverse]

@@ -55,7 +55,7 @@ def test_one_class_is_refused():
 
 
 def test_labels_of_mixed_kinds_are_refused():
-    with pytest.raises(LabelError, match=r"cannot be sorted, got \['int', 'str'\]. Use one kind"):
+    with pytest.raises(LabelError, match=r"make them one type, got \['int', 'str'\]"):
         encode_labels(np.array(["a", 1, "a"], dtype=object))
 
 

@@ -245,7 +245,7 @@ def test_groups_of_another_kind_are_told():
     ):
         other = fed.predict_proba(X, groups=np.full(len(X), 7))
     np.testing.assert_array_equal(other, fed.predict_proba(X))
-    with pytest.raises(ValueError, match=r"one entry per row: got shape \(\) for"):
+    with pytest.raises(ValueError, match=r"groups should be a 1d array, got an array of shape \(\)"):
         fed.predict_proba(X, groups=3)
 
 

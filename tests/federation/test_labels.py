@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import column_or_1d
 
 from fedrela_sk import FedReLaRelabeler
 from fedrela_sk.exceptions import LabelError
@@ -33,6 +32,8 @@ def fit(y, **params):
 
 
 def check_round_trip(fed, y, classes):
+    if y.dtype == object and not isinstance(y[0], str):  # integers and booleans are NumPy's
+        y, classes = np.array(y.tolist()), np.array(classes.tolist())
     np.testing.assert_array_equal(fed.classes_, classes)
     assert fed.classes_.dtype == classes.dtype
     predicted = fed.predict(X)
@@ -46,8 +47,7 @@ def check_round_trip(fed, y, classes):
     report = fed.relabel_report()
     assert report.old.dtype == report.new.dtype == y.dtype
     np.testing.assert_array_equal(np.sort(report.row), np.flatnonzero(fed.relabeled_mask_))
-    if y.dtype != object or isinstance(y[0], str):  # scikit-learn's metrics know no other objects
-        assert 0 <= fed.score(X, y) <= 1
+    assert 0 <= fed.score(X, y) <= 1
 
 
 @pytest.mark.parametrize("kind", THREE)
@@ -87,7 +87,7 @@ def test_two_classes_of_any_kind_are_the_same_fit(kind):
 )
 def test_labels_in_containers(y):
     fed = fit(y)
-    flat = column_or_1d(y)
+    flat = np.asarray(y)
     np.testing.assert_array_equal(fed.classes_, np.unique(flat))
     assert fed.y_relabeled_.dtype == fed.classes_.dtype == np.unique(flat).dtype
     assert_same_weights(fed, fit(np.searchsorted(fed.classes_, flat)))
@@ -118,7 +118,7 @@ def test_names_of_other_length_than_the_old_ones_are_not_cut():
         (
             np.array(["a", None] * 45, dtype=object),
             LabelError,
-            r"cannot be sorted, got \['NoneType', 'str'\]",
+            r"the label of row 1 is missing, got None",
         ),
         (np.stack([CODES, CODES], 1), ValueError, r"y should be a 1d array, got an array of shape \(90, 2\)"),
         (CODES[:50], ValueError, r"inconsistent numbers of samples: \[90, 50\]"),

@@ -169,7 +169,7 @@ def test_validation_rows_without_groups_are_worth_a_warning():
 def test_groups_of_validation_rows_are_checked():
     fed = FederatedClassifier(clients=None, algorithm="fedrod", n_rounds=1, random_state=0)
     with pytest.raises(
-        GroupsError, match=r"groups_val must have one entry per row of X_val: got shape \(3,\) for 200"
+        GroupsError, match=r"groups_val must have one entry per row: got shape \(3,\) for 200"
     ):
         fed.fit(X, Y, groups=GROUPS, X_val=X, y_val=Y, groups_val=GROUPS[:3])
     with pytest.raises(ValueError, match="pass X_val and y_val too"):

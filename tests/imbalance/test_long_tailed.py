@@ -157,7 +157,7 @@ def test_a_class_that_would_vanish():
         make_long_tailed(np.zeros(100), y, imbalance_factor=100)
 
 
-@pytest.mark.parametrize("order", [[0, 1], [0, 1, 1], [0, 1, 3], ["0", "1", "2"], [[0, 1, 2]]])
+@pytest.mark.parametrize("order", [[0, 1], [0, 1, 1], [0, 1, 3], ["0", "1", "2"]])
 def test_class_order_must_be_a_permutation(order):
     with pytest.raises(LabelError, match=r"each class of y once, .* classes are \[0, 1, 2\], got \["):
         make_long_tailed(np.zeros(300), np.repeat([0, 1, 2], 100), class_order=order)
@@ -167,7 +167,7 @@ def test_class_order_must_be_a_permutation(order):
     ("y", "message"),
     [
         (np.zeros(4, dtype=int), r"at least 2 classes in y, got 1: \[0\]"),
-        (np.array([0.0, 1.0, np.nan, 1.0]), r"Label 2 is .*nan"),
+        (np.array([0.0, 1.0, np.nan, 1.0]), r"row 2 is missing, got nan"),
         (np.array([0, "a", 0, "a"], dtype=object), r"make them one type, got \['int', 'str'\]"),
         (None, "requires y to be passed, but the target y is None"),
     ],

@@ -6,7 +6,10 @@ from imblearn.over_sampling import ADASYN, SMOTE, BorderlineSMOTE, RandomOverSam
 from imblearn.under_sampling import RandomUnderSampler
 from sklearn.base import BaseEstimator
 
+from fedrela_sk._labels import array_of
+from fedrela_sk.exceptions import LabelError
 from fedrela_sk.local_data import resample
+from tests.names import CONTAINERS
 
 CLASSES = np.array(["a", "b", "c"])
 
@@ -138,3 +141,21 @@ def test_images_are_tables_to_a_sampler_and_images_again():
     np.testing.assert_array_equal(
         result.X_new.reshape(6, -1), resample(SMOTE(k_neighbors=3), X, y, CLASSES, 5).X_new
     )
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+def test_classes_of_any_kind_are_resampled(kind):
+    """An error of the sampler about labels would count as too few rows, and leave everything as it is."""
+    X, y = rows(12, 6, 3)
+    result = resample(RandomOverSampler(), X, y, array_of(CONTAINERS[kind][1]), 0)
+    assert result.note is None
+    assert np.bincount(result.y).tolist() == [12, 12, 12]
+
+
+def test_a_label_that_nobody_has_is_refused():
+    class Renames(BaseEstimator):
+        def fit_resample(self, X, y):
+            return X, np.full(len(y), "z")
+
+    with pytest.raises(LabelError, match=r"Renames.fit_resample returned the label 'z'.*\['a', 'b', 'c'\]"):
+        resample(Renames(), *rows(5, 5), CLASSES, 0)

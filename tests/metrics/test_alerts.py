@@ -89,7 +89,7 @@ def test_string_labels_and_infinite_scores():
         (["bad", "good"], {}, r"one of the labels \['bad', 'good'\] .* got 1"),
         ([0, 2], {}, r"one of the labels \[0, 2\] .* got 1"),
         ([0, 0], {"labels": [0, 2]}, r"one of the labels \[0, 2\] .* got 1"),
-        ([0, np.nan], {}, r"Label 1 is .*nan"),
+        ([0, np.nan], {}, r"row 1 is missing, got nan"),
     ],
 )
 def test_unknown_positive_class(y, options, message):

@@ -116,7 +116,7 @@ def test_frame_without_pandas(monkeypatch):
 
 
 def test_bad_groups_and_labels():
-    with pytest.raises(GroupsError, match=r"each of 4 rows: .* got shape \(3,\)"):
+    with pytest.raises(GroupsError, match=r"one entry per row: got shape \(3,\) for 4 rows"):
         client_report(Fixed(), POSTERIORS, list("abca"), groups=[1, 2, 3])
     with pytest.raises(LabelError, match=r"3 labels for 4 rows"):
         client_report(Fixed(), POSTERIORS, list("abc"), groups=[1, 2, 3])

@@ -63,8 +63,8 @@ def test_absent_classes_are_known_and_change_nothing():
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        (["a"], r"each of 3 rows: .* got shape \(1,\)"),
-        ([["a"], ["b"], ["c"]], r"got shape \(3, 1\)"),
+        (["a"], r"one entry per row: got shape \(1,\) for 3 rows"),
+        ([["a", "b"]] * 3, r"got an array of shape \(3, 2\)"),
         (np.array([1, "a", 2], dtype=object), r"one type, got \['int', 'str'\]"),
     ],
 )

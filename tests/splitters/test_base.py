@@ -206,10 +206,15 @@ def test_labels_are_needed(by_class):
         by_class.split(np.zeros(80))
 
 
-@pytest.mark.parametrize("value", [0.25, np.nan, np.inf])
+@pytest.mark.parametrize("value", [0.25, np.inf])
 def test_numbers_that_are_no_classes(by_class, value):
     with pytest.raises(LabelError, match=rf"does not hold class labels: .*KFold.* got {value}"):
         by_class.split(np.zeros(80), np.r_[np.zeros(79), value])
+
+
+def test_a_missing_label(by_class):
+    with pytest.raises(LabelError, match="the label of row 79 is missing, got nan"):
+        by_class.split(np.zeros(80), np.r_[np.zeros(79), np.nan])
 
 
 def test_labels_of_mixed_types(by_class):
