@@ -19,7 +19,7 @@ from benchmarks.suites._jsonl import append_line, read_lines
 from benchmarks.suites._machine import machine
 from benchmarks.suites.paper._figures import TAU_ARM, draw_tau_curves
 from benchmarks.suites.paper._report import write_report
-from benchmarks.suites.paper._run import run
+from benchmarks.suites.paper._run import points_apart, run
 from benchmarks.suites.paper._settings import PRESETS, cells, read_table, tables
 from fedrela_sk.algorithms import ALGORITHMS
 
@@ -130,5 +130,7 @@ def _one(cell, seed):
     arms = run(cell, seed)
     minutes = round((time.perf_counter() - began) / 60, 2)
     line = {"cell": cell.key, "seed": seed, "arms": arms, "minutes": minutes, "commit": made}
+    if seed == read_table(cell.table, cell.preset)["seeds"][0] and "accuracy" in arms[0]:
+        line["moved"] = points_apart(cell, seed, arms[0])
     append_line(_path(cell.table, cell.preset), line | {"machine": machine()})
     return cell, seed

@@ -4,6 +4,7 @@ import numpy as np
 
 from benchmarks.suites._commits import made_by
 from benchmarks.suites._markdown import table as markdown
+from benchmarks.suites._stability import refused
 from benchmarks.suites.paper._beside import beside_the_paper, paired
 from benchmarks.suites.paper._settings import cells, read_table
 from fedrela_sk.metrics import majority_minority_split, shot_split
@@ -94,6 +95,11 @@ def _rows(cell, done, cut):
     found = _figures_of_arms(cell, done, cut)
     if "baseline" not in found:
         return [[f"{cell.key}, **diverged** with every seed", *[""] * (len(GROUPS[cut]) + 11)]]
+    why = next(
+        filter(None, (refused(line.get("moved")) for key, line in done.items() if key[0] == cell.key)), None
+    )
+    if why:
+        return [[f"{cell.key}, **{why}**", *[""] * (len(GROUPS[cut]) + 11)]]
     base = found["baseline"]
     title = _title(cell, base, sum(key == cell.key for key, _ in done))
     return [

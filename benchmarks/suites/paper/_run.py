@@ -4,6 +4,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from benchmarks.suites._stability import moved
 from benchmarks.suites.paper._controls import CONTROLS
 from benchmarks.suites.paper._data import images_of
 from benchmarks.suites.paper._nets import make_net
@@ -37,6 +38,26 @@ def run(cell, seed):
                 continue
             found.append({"arm": arm["name"]} | figures(classifier, data))
     return found
+
+
+def points_apart(cell, seed, baseline):
+    """How far a baseline's accuracy parts from that of a start that is moved by a millionth, a share of 1.
+
+    Parameters
+    ----------
+    cell : Cell
+    seed : int
+    baseline : dict
+        Figures of the arm "baseline".
+    """
+    data, arm = images_of(cell), next(arm for arm in cell.arms if arm["name"] == baseline["arm"])
+    classifier = make_classifier(cell, arm, seed, data)
+    classifier.estimator.set_params(module=moved(classifier.estimator.module))
+    try:
+        classifier.fit(data.X, data.y, X_val=data.X_test, y_val=data.y_test)
+    except NotFiniteError:
+        return 1.0
+    return abs(float(classifier.history_.column("valid_score")[-1]) - baseline["accuracy"][-1])
 
 
 def make_classifier(cell, arm, seed, data, memory=None):

@@ -4,6 +4,7 @@ import numpy as np
 
 from benchmarks.suites._commits import made_by
 from benchmarks.suites._markdown import table
+from benchmarks.suites._stability import refused
 from benchmarks.suites.sceptic._competitors import COMPETITORS, REFERENCE
 from benchmarks.suites.sceptic._curves import knob_table
 from benchmarks.suites.sceptic._intervals import paired_interval
@@ -120,6 +121,9 @@ def _row(set_, name, columns, facts, done, width):
     cells = [competitor.group, competitor.title]
     if any("not_applicable" in line for key, line in done.items() if key[:2] == (set_, name)):
         return cells + ["not applicable"] + [""] * (width - 3)
+    moves = [line.get("moved") for key, line in done.items() if key[:2] == (set_, name)]
+    if why := next(filter(None, map(refused, moves)), None):
+        return cells + [why] + [""] * (width - 3)
     for key, (_, scale) in columns.items():
         values = figures(set_, name, done, key)
         cells.append(_mean(values, scale))

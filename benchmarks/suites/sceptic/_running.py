@@ -8,6 +8,7 @@ from benchmarks.suites._jsonl import append_line, read_lines, write_lines
 from benchmarks.suites.sceptic._competitors import COMPETITORS
 from benchmarks.suites.sceptic._data import SETS
 from benchmarks.suites.sceptic._metrics import measure
+from benchmarks.suites.sceptic._settings import moved_start
 
 
 def read(path):
@@ -55,7 +56,12 @@ def run_cell(set_, seed, names):
                 yield line | {"not_applicable": "more than two classes"}
                 continue
             line |= measure(competitor.run(job, seed, memory), job)
-            yield line | {"seconds": round(time.perf_counter() - began, 2), "commit": commit()}
+            line |= {"seconds": round(time.perf_counter() - began, 2), "commit": commit()}
+            if competitor.group == "federated" and seed == 0:
+                with moved_start():
+                    beside = measure(competitor.run(job, seed, None), job)
+                line["moved"] = abs(beside["balanced_accuracy"] - line["balanced_accuracy"])
+            yield line
 
 
 def facts_of(job):

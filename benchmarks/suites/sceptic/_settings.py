@@ -1,9 +1,13 @@
 """What is the same for every row of the tables: one net, one optimiser, and how long it trains."""
 
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import torch
 from skorch import NeuralNetClassifier
 from torch import nn
 
+from benchmarks.suites._stability import moved
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler
 from fedrela_sk.nets import MLP
 
@@ -31,6 +35,19 @@ SAID = (
 )
 
 
+_module = ContextVar("module", default=MLP)
+
+
+@contextmanager
+def moved_start():
+    """In this block nets start a millionth beside where they would."""
+    token = _module.set(moved(MLP))
+    try:
+        yield
+    finally:
+        _module.reset(token)
+
+
 def make_net(job, epochs, criterion=nn.CrossEntropyLoss, **params):
     """The net of every row.
 
@@ -43,7 +60,7 @@ def make_net(job, epochs, criterion=nn.CrossEntropyLoss, **params):
         More parameters of the net.
     """
     return NeuralNetClassifier(
-        MLP,
+        _module.get(),
         module__n_features=job.X.shape[1],
         module__n_classes=len(job.class_names),
         module__hidden=(32, 16),
