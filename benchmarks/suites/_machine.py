@@ -37,16 +37,3 @@ def _processor():
             return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or "unknown"
-
-
-def commits_of(lines):
-    """Which commits made the lines of a file of results, a sentence.
-
-    Parameters
-    ----------
-    lines : iterable of dict
-    """
-    named = sorted({line["commit"] for line in lines if "commit" in line})
-    older = sum("commit" not in line for line in lines)
-    before = [f"{older} runs from before commits were noted"] if older else []
-    return f"Commits: {'; '.join(named + before)}."

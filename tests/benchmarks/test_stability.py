@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from benchmarks.suites import _algorithms_report, algorithms
-from benchmarks.suites._machine import commit, commits_of
 from benchmarks.suites._stability import moved, refused
 from benchmarks.suites.algorithms import Job, Row, points_apart
 from benchmarks.suites.sceptic._settings import make_net, moved_start
@@ -69,7 +68,7 @@ def test_a_page_shows_no_figures_of_a_refused_row(job, points, tmp_path):
     accuracy = f"{100 * line['runs'][0]['accuracy']:.1f}"
     assert (accuracy in shown) == (points < 0.1)
     assert ("refused: 30 points apart" in shown) == (points > 0.1)
-    assert "Commits: abc It is so." in path.read_text()
+    assert "Made by the code of commit abc It is so." in path.read_text()
 
 
 def test_nets_of_the_sceptic_start_beside_in_a_block_alone(job):
@@ -77,10 +76,3 @@ def test_nets_of_the_sceptic_start_beside_in_a_block_alone(job):
     with moved_start():
         assert make_net(job, 1).module is moved(MLP)
     assert make_net(job, 1).module is MLP
-
-
-def test_pages_say_which_commits_made_them():
-    assert commits_of([{"commit": "b"}, {}, {"commit": "a"}]) == (
-        "Commits: a; b; 1 runs from before commits were noted."
-    )
-    assert commit() == "unknown" or len(commit().split(" ", 1)) == 2
