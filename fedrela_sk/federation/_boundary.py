@@ -12,6 +12,7 @@ from fedrela_sk._labels import check_names, check_target, positions_in, sorted_n
 from fedrela_sk._sklearn import _check_sample_weight, validate_data
 from fedrela_sk.exceptions import FedReLaError, LabelError, NetError, NotFiniteError
 from fedrela_sk.federation._casting import check_exact, whole_numbers
+from fedrela_sk.relabel._repetition import ADVICE, LARGEST_SUM
 from fedrela_sk.training._net import floating_dtype
 from fedrela_sk.training._sparse import SparseRows
 
@@ -280,13 +281,18 @@ def check_row_weights(sample_weight, X):
     Raises
     ------
     ValueError
-        If a weight is negative or not finite, or if all are zero.
+        If a weight is negative or not finite, if all are zero, or if they sum to more than 2^53.
     """
     if sample_weight is None:
         return None
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if (weights == 1).all():
         return None
+    if not weights.sum() <= LARGEST_SUM:
+        raise ValueError(
+            f"sample_weight sums to {weights.sum():g}, more than 2^53 = {LARGEST_SUM:g}: sums of weights are not "
+            f"exact beyond. {ADVICE}"
+        )
     # torch takes no array that cannot be written
     return weights if weights.flags.writeable else weights.copy()
 

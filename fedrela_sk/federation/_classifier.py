@@ -288,7 +288,9 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
         groups : array-like of shape (n_samples,) or None
             Each row's client with ``clients=None``; with a splitter, passed to its `split`.
         sample_weight : array-like of shape (n_samples,) or None
-            Row weights >= 0. They count in the loss, in the average and in every class count.
+            Row weights >= 0. They count in the loss, in the average and in every class count, as repetition: 1 is
+            one row. Weights scaled to sum to 1 make all rows one row, and FedReLa relabels nothing then; a warning
+            and a note in `history_.notes` say at how many clients that is so. More than 2^53 in all is refused.
         X_val, y_val : array-like or None
             Rows of the same kind to watch the model on.
         groups_val : array-like or None

@@ -30,7 +30,7 @@ from fedrela_sk.federation._checking import (
     check_validation,
 )
 from fedrela_sk.federation._partition import make_clients
-from fedrela_sk.federation._relabeling import check_relabel_posteriors
+from fedrela_sk.federation._relabeling import check_relabel_posteriors, note_of_weights
 from fedrela_sk.federation._schedule import relabel_round
 from fedrela_sk.federation._state import Plan
 from fedrela_sk.federation._validation import rows_of_the_callers, set_aside, with_clients
@@ -105,6 +105,9 @@ def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val, groups_val=N
     elif estimator.validation is not None:
         specs, validation = set_aside(specs, estimator.validation, X, codes, weights, seed)
     rows = _rows_in_training(specs, weights, estimator.validation)
+    first_relabel = _first_relabel(estimator)
+    if first_relabel is not None:
+        notes = (*notes, *note_of_weights(estimator.relabeler, specs, codes, weights))
     plan = Plan(
         specs=specs,
         data=_local_data(X, weights, estimator.local_data, floating_dtype(net.module_)),
@@ -114,7 +117,7 @@ def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val, groups_val=N
         weights=weights,
         validation=validation,
         algorithm=algorithm,
-        first_relabel=_first_relabel(estimator),
+        first_relabel=first_relabel,
         relabel_posteriors=relabel_posteriors,
         seed=seed,
         notes=(*notes, *_leak(algorithm.auxiliary), *_caution(algorithm, specs, weights, net)),

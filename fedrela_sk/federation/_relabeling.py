@@ -11,8 +11,10 @@ from sklearn.exceptions import NotFittedError
 
 from fedrela_sk._labels import array_of, positions_in
 from fedrela_sk._random import Purpose, integer_seed, numpy_stream, uniforms
+from fedrela_sk._warnings import warn_user
 from fedrela_sk.exceptions import ClientError, LabelError, NotFiniteError
-from fedrela_sk.relabel import check_answer
+from fedrela_sk.relabel import FedReLaRelabeler, check_answer
+from fedrela_sk.relabel._repetition import check_sums, describe, weights_switch_off, without_weight
 from fedrela_sk.relabel._told import fit_told
 from fedrela_sk.report import RelabelingReport
 from fedrela_sk.training._generator import forked_generators, seed_generators
@@ -182,6 +184,43 @@ def with_classes(relabeler, classes):
     if _params(relabeler).get("classes", "absent") is None:
         relabeler.set_params(classes=classes)
     return relabeler
+
+
+def note_of_weights(relabeler, specs, codes, weights):
+    """What the history should say, and a warning, where row weights change what relabelling does at clients.
+
+    Returns
+    -------
+    notes : tuple of str
+        What changes, once for all clients.
+
+    Raises
+    ------
+    ClientError
+        The weights of a client sum to what is no number of rows.
+    """
+    if weights is None or not isinstance(relabeler, FedReLaRelabeler):
+        return ()
+    clients = [
+        (spec, codes[spec.train_rows], weights[spec.train_rows]) for spec in specs if len(spec.train_rows)
+    ]
+    for spec, own, sums in clients:
+        try:
+            check_sums(np.bincount(own, sums))
+        except ValueError as error:
+            raise ClientError(f"Client {spec.key!r}: {error}") from error
+    notes = []
+    n_without = sum(without_weight(own, own_weights) for _, own, own_weights in clients)
+    if n_without:
+        notes.append(
+            f"At {n_without} of {len(clients)} clients a class has rows, and all of them have sample_weight 0: it "
+            "counts as absent there."
+        )
+    message = describe([weights_switch_off(relabeler, own, own_weights) for _, own, own_weights in clients])
+    if message is not None:
+        warn_user(message)
+        notes.append(message)
+    return tuple(notes)
 
 
 def targets_of(relabeler, targets, classes):

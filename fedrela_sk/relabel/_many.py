@@ -16,6 +16,7 @@ from fedrela_sk.relabel._draw import TARGETS
 from fedrela_sk.relabel._limits import limit_changes
 from fedrela_sk.relabel._normalization import NORMALIZATIONS
 from fedrela_sk.relabel._priors import class_counts, prior_weights
+from fedrela_sk.relabel._repetition import check_sums
 from fedrela_sk.relabel._report import RelabelReport
 from fedrela_sk.relabel._rho import Candidates, Statistics, Yardsticks
 from fedrela_sk.relabel._threshold import THRESHOLDS
@@ -165,6 +166,8 @@ def fit_many(
     rule = NORMALIZATIONS[normalization]
     cell_of_row = client * n_classes + codes
     counts = class_counts(cell_of_row, n_clients * n_classes, weights)
+    if weights is not None:
+        check_sums(counts.reshape(n_clients, n_classes))
     cell = np.flatnonzero(counts)
     number = np.full(len(counts), len(cell))
     number[cell] = np.arange(len(cell))

@@ -18,6 +18,7 @@ from fedrela_sk._checks import (
     encode_labels,
     label_dtype,
 )
+from fedrela_sk._labels import positions_in
 from fedrela_sk._random import Purpose, seed_from
 from fedrela_sk._random import uniforms as stream_of_uniforms
 from fedrela_sk._sklearn import (
@@ -28,10 +29,12 @@ from fedrela_sk._sklearn import (
     _num_samples,
     validate_data,
 )
+from fedrela_sk._warnings import warn_user
 from fedrela_sk.relabel._draw import TARGETS, check_uniforms, draw
 from fedrela_sk.relabel._expectation import expected_posteriors
 from fedrela_sk.relabel._limits import limit_changes
 from fedrela_sk.relabel._normalization import NORMALIZATIONS
+from fedrela_sk.relabel._repetition import check_sums, describe, weights_switch_off
 from fedrela_sk.relabel._report import RelabelReport
 from fedrela_sk.relabel._rho import Statistics, candidates, fit_statistics
 from fedrela_sk.relabel._threshold import THRESHOLDS
@@ -236,7 +239,9 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
             Labels.
         sample_weight : array-like of shape (n_rows,), default=None
             Repetitions of the rows, in counts, means, spreads and thresholds: an integer weight equals repeated
-            rows, rows of weight 0 are left out. Other weights: see the notes of the class.
+            rows, rows of weight 0 are left out. Only the size of weights says how many rows there are, so weights
+            scaled to sum to 1 are one row, and nothing is relabelled: a mean of about 1 is what is wanted, and a
+            `FedReLaWarning` says where it is not so. Other weights: see the notes of the class.
 
         Returns
         -------
@@ -246,7 +251,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         ------
         ValueError
             `PosteriorError` where rows are no posteriors, `LabelError` where labels do not fit the columns;
-            both are ValueErrors that name the row and the value.
+            both are ValueErrors that name the row and the value. Weights that sum to more than 2^53.
         """
         told = vars(self).pop("_told", NOTHING)  # of this fit alone
         y = check_labels(y, _num_samples(Q))
@@ -256,15 +261,21 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, values, dtype=np.float64, ensure_non_negative=True)
             counted = weights > 0
+            everyone = y, weights
             values, y, weights = values[counted], y[counted], weights[counted]
         n_classes = values.shape[1]
         if self.classes is None:
             self.classes_ = classes_from_labels(y, n_classes)
         else:
             self.classes_ = check_classes(self.classes, n_classes)
+        codes = encode_labels(y, self.classes_)
+        if weights is not None:
+            check_sums(np.bincount(codes, weights))
+            if not told.quiet:
+                self._warn_of_weights(*everyone)
         statistics = fit_statistics(
             values,
-            encode_labels(y, self.classes_),
+            codes,
             weights=weights,
             rounding=told.rounding(self, Q.dtype),
             targets=told.targets_in(self.classes_),
@@ -425,6 +436,13 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
             threshold=threshold,
             rho=taken.rho,
         )
+
+    def _warn_of_weights(self, y, weights):
+        codes = positions_in(self.classes_, y)  # of rows without a weight any label is taken
+        known = codes >= 0
+        message = describe([weights_switch_off(self, codes[known], weights[known])])
+        if message is not None:
+            warn_user(message)
 
     def _learn(self, statistics):
         self.class_count_ = statistics.class_count

@@ -20,10 +20,13 @@ class Told:
     targets : array-like of shape (n_classes,), bool, or None
         Which classes, in the order of the relabeler's `classes`, some client has rows of; the others are never
         targets. None: all classes are.
+    quiet : bool
+        Whoever tells looks after warnings about the weights of all clients.
     """
 
     eps: float | None = None
     targets: np.ndarray | None = None
+    quiet: bool = False
 
     def rounding(self, relabeler, dtype):
         """`Rounding` of the values that a relabeler compares, which came in `dtype`."""
@@ -64,6 +67,6 @@ def fit_told(relabeler, Q, y, sample_weight=None, *, eps=None, targets=None):
     relabeler : the same object, fitted
     """
     if hasattr(relabeler, "_told"):
-        relabeler._told = Told(eps, targets)
+        relabeler._told = Told(eps, targets, quiet=True)
     weighted = sample_weight is not None and has_fit_parameter(relabeler, "sample_weight")
     return relabeler.fit(Q, y, sample_weight=sample_weight) if weighted else relabeler.fit(Q, y)
