@@ -288,9 +288,11 @@ def check_row_weights(sample_weight, X):
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if (weights == 1).all():
         return None
-    if not weights.sum() <= LARGEST_SUM:
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if total > LARGEST_SUM:
         raise ValueError(
-            f"sample_weight sums to {weights.sum():g}, more than 2^53 = {LARGEST_SUM:g}: sums of weights are not "
+            f"sample_weight sums to {total:g}, more than 2^53 = {LARGEST_SUM:g}: sums of weights are not "
             f"exact beyond. {ADVICE}"
         )
     # torch takes no array that cannot be written
