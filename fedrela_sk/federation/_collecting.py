@@ -55,7 +55,8 @@ class Collecting:
         if lineup.weights is not None:
             tasks = [replace(task, weight=lineup.weights[task.client.position]) for task in tasks]
         arriving = self._arriving(tasks)
-        if not getattr(self.plan.participation, "trains_all", False):
+        rule = self.plan.participation
+        if not getattr(rule, "trains_all", hasattr(rule, "select")):
             return arriving, self._stretch(lineup.total)
         sent = self._select(arriving)
         return sent, self._stretch(sum(update.weight for update in sent))

@@ -70,11 +70,15 @@ class Participation(BaseEstimator, ABC):
         never the new ones.
     trains_all : bool
         Whether all clients of `choose` train first and report a norm, upon which `select` picks those that
-        send their update.
+        send their update. Derived: where a rule has a `select`.
     """
 
     needs_counts = False
-    trains_all = False
+
+    @property
+    def trains_all(self):
+        """Whether there is a `select` to call."""
+        return callable(getattr(type(self), "select", None))
 
     _parameter_constraints = {"share": [Interval(Real, 0, 1, closed="right")]}
 
@@ -110,8 +114,12 @@ class Participation(BaseEstimator, ABC):
         return self._choose(round, stream, sizes, counts)
 
     def report_nbytes(self, n_classes):
-        """Bytes that a client sends, before its update, every round in which it is asked."""
-        return 0
+        """Bytes that a client sends, before its update, every round in which it is asked.
+
+        By default those of what it is asked for: one float64 number per class where `needs_counts`, and one for its
+        norm where `trains_all`.
+        """
+        return 8 * ((n_classes if self.needs_counts else 0) + self.trains_all)
 
     @abstractmethod
     def _choose(self, round, stream, sizes, counts):

@@ -59,10 +59,6 @@ class Mediators(Participation):
         self.n_clients = n_clients
         self.share = share
 
-    def report_nbytes(self, n_classes):
-        """A histogram: one float64 number per class."""
-        return 8 * n_classes
-
     def _choose(self, round, stream, sizes, counts):
         positions = draw_uniformly(stream, self.share, len(sizes))
         chains = balanced_chains(counts[positions], self.n_clients)

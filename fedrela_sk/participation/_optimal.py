@@ -58,8 +58,6 @@ class OptimalSampling(Participation):
     array([1.  , 0.5 , 0.25, 0.25])
     """
 
-    trains_all = True
-
     _parameter_constraints = {
         **Participation._parameter_constraints,
         "approximate": ["boolean"],

@@ -15,6 +15,7 @@ from fedrela_sk.participation import (
     UniformSampling,
 )
 from fedrela_sk.participation._base import n_chosen
+from tests.algorithms.helpers import fit
 
 RULES = [UniformSampling, ClusteredSampling, OptimalSampling, Mediators]
 SIZES = np.array([40.0, 5, 5, 20, 30, 1])
@@ -116,6 +117,36 @@ class Alternating(Participation):
 def test_a_rule_of_ones_own_writes_one_method():
     assert choose(Alternating(), round=3).groups == ((1,), (3,), (5,))
     assert Alternating().report_nbytes(10) == 0
+
+
+class Loudest(Alternating):
+    """Whoever moved most sends; nothing says that all train first but the method itself."""
+
+    def _choose(self, round, stream, sizes, counts):
+        return Choice(tuple((i,) for i in range(len(sizes))))
+
+    def select(self, round, stream, weights, norms):
+        return np.array([np.argmax(norms)]), np.ones(1)
+
+
+class Counted(Alternating):
+    needs_counts = True
+
+
+def test_what_is_asked_follows_from_the_methods():
+    assert Loudest().trains_all
+    assert Loudest().report_nbytes(10) == 8
+    assert Counted().report_nbytes(10) == 80
+    assert not Alternating().trains_all
+
+
+@pytest.mark.parametrize("engine", ["loop", "stacked"])
+def test_a_select_is_called_though_nobody_says_so(engine):
+    record = fit("fedavg", participation=Loudest(), engine=engine).history_[0]
+    assert len(record.participants) == 2
+    assert record.bytes_up == (8 + 8) + 2 * 8  # one update of one weight, and two norms
+    everybody = fit("fedavg", engine=engine).history_[0]
+    assert everybody.bytes_up == 2 * (8 + 8)
 
 
 def test_a_rule_without_its_method_cannot_be_made():
