@@ -17,6 +17,7 @@ from benchmarks.suites.paper._settings import PRESETS, Cell, cells, read_table, 
 from fedrela_sk import FedReLaRelabeler
 from fedrela_sk.algorithms import ALGORITHMS
 
+ROUNDS_OF_CLIMB = {"fashion_mnist": 2000, "cifar10": 2000, "cifar100": 1000}
 EVERY = [(table, preset) for table in tables() for preset in PRESETS]
 
 
@@ -62,6 +63,20 @@ def test_what_holds_for_one_value_alone():
     assert by_method["fedetf, alpha 10, name cifar100, amount 50"]["data"]["n_max"] == 500
     assert by_method["fedetf, alpha 10, amount 50"]["data"]["amount"] == 50
     assert {cell.settings["federation"]["n_clients"] for cell in cells("table_08", "full")} == {50, 100}
+
+
+def test_climb_has_the_rounds_that_the_paper_gives_it():
+    found = {
+        (cell.table, cell.settings["data"]["name"]): cell.settings["federation"]["n_rounds"]
+        for table in ("table_01", "table_07", "table_14")
+        for cell in cells(table, "full")
+        if cell.values["method"] == "climb"
+    }
+    expected = {(table, name): n for table in ("table_01", "table_07") for name, n in ROUNDS_OF_CLIMB.items()}
+    assert found == expected | {("table_14", "fashion_mnist"): 2000}
+    others = [cell for table in tables() for cell in cells(table, "full") if cell.values["method"] != "climb"]
+    assert {cell.settings["federation"]["n_rounds"] for cell in others} == {500}
+    assert {cell.settings["federation"]["n_rounds"] for cell in cells("table_14", "cpu")} == {60}
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
 
 from fedrela_sk.datasets import load_cifar10, load_cifar100, load_fashion_mnist, load_imagenet_lt
 from fedrela_sk.imbalance import make_long_tailed, make_step_wise
@@ -42,7 +44,16 @@ def data_folder():
     return Path(folder)
 
 
+def _digits(split):
+    """scikit-learn's 8 x 8 digits, 30 % of each class to test on, as uint8 images like the other sets."""
+    X, y = load_digits(return_X_y=True)
+    X = np.round(X * 255 / 16).astype(np.uint8).reshape(-1, 1, 8, 8)
+    X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=0)
+    return (X, y) if split == "train" else (X_test, y_test)
+
+
 LOADERS = {
+    "digits": _digits,
     "fashion_mnist": lambda split: load_fashion_mnist(split, return_X_y=True),
     "cifar10": lambda split: load_cifar10(data_folder() / "cifar10", split, return_X_y=True),
     "cifar100": lambda split: load_cifar100(data_folder() / "cifar100", split, return_X_y=True),
