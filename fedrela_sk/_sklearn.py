@@ -3,6 +3,7 @@
 from sklearn.base import _fit_context
 from sklearn.callback._transport import close_listener, open_listener, send
 from sklearn.metrics._scorer import _BaseScorer
+from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils import _safe_indexing
 from sklearn.utils._metadata_requests import METHODS, UNUSED, _routing_enabled
 from sklearn.utils._param_validation import (
@@ -27,6 +28,7 @@ from sklearn.utils.validation import (
 __all__ = [
     "METHODS",
     "UNUSED",
+    "GroupsConsumerMixin",
     "HasMethods",
     "Hidden",
     "InputTags",

@@ -14,11 +14,10 @@ from fedrela_sk.exceptions import GroupsError, PartitionError
 # What splitters say about rare classes; a client may lack a class here.
 _HARMLESS_WARNINGS = ("The least populated class in y has only", "The least populated classes in y have only")
 _HOW_GROUPS_GET_LOST = (
-    "Pass fit(X, y, groups=...). A Pipeline alone takes them by the name of its step, "
-    "pipe.fit(X, y, federatedclassifier__groups=groups), and a search cuts them to its folds in the same way. "
-    "Metadata routing takes them through everything: call sklearn.set_config(enable_metadata_routing=True) first and "
-    "pass groups to the outermost call, search.fit(X, y, groups=groups) or "
-    "cross_validate(..., params={'groups': groups})."
+    "Pass fit(X, y, groups=...); to a Pipeline, and to a search over one, fit(X, y, <step>__groups=...). Elsewhere "
+    "in a search or cross-validation groups arrive with metadata routing: call "
+    "sklearn.set_config(enable_metadata_routing=True) first and pass groups to the outermost call, "
+    "search.fit(X, y, groups=groups) or cross_validate(..., params={'groups': groups})."
 )
 
 

@@ -110,8 +110,8 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Trained on the original labels; only with ``refit=False`` or ``calibrate=True``.
     relabeler_ : relabeler
         Fitted on the first-stage posteriors.
-    y_relabeled_ : of the type and dtype of y, shape (n_samples,)
-        The new labels, in a copy; y is left as it is.
+    y_relabeled_ : ndarray of shape (n_samples,)
+        The new labels, a NumPy array whatever holds y (of the dtype of y, if that is one); y is left as it is.
     relabeled_mask_ : ndarray of shape (n_samples,), bool
         Rows whose label is a new one.
     saturated_share_ : float in [0, 1]
@@ -187,7 +187,7 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             Passed on to the classifier, and counted by the relabeler as repetition.
         **params : dict
             Metadata. With metadata routing, what `estimator` and `cv` requested; without it, `groups` go to
-            ``cv.split`` and everything else to ``estimator.fit``.
+            ``cv.split`` (and to ``estimator.fit`` where that takes groups), everything else to ``estimator.fit``.
 
         Returns
         -------
@@ -199,6 +199,8 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             One class alone, before or after re-labelling; missing labels; labels of several types.
         PartitionError
             The test sets of `cv` do not hold each row exactly once.
+        GroupsError
+            `groups` that neither `cv` nor the classifier uses.
         ValueError
             `sample_weight` for a classifier that does not take them; ``calibrate=True`` without posteriors.
         """
@@ -224,7 +226,9 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         drawn = draw_labels(self.relabeler, stage, labels, sample_weight=sample_weight, seed=seed)
         self.classes_, self.relabeler_ = stage.classes, drawn.relabeler
         self.relabeled_mask_ = drawn.changed
-        self.y_relabeled_ = with_labels(y, drawn.changed, drawn.labels)
+        # no container of another library: the fitted classifier can be stored without it
+        plain = type(y) is np.ndarray and y.dtype.kind != "T"
+        self.y_relabeled_ = with_labels(y, drawn.changed, drawn.labels) if plain else drawn.labels
         self.first_estimator_ = self._first_model(stage, X, labels, fit_params)
         self.estimator_ = self._train(X, drawn, fit_params) if self.refit else self.first_estimator_
         self.saturated_share_ = None
@@ -294,7 +298,7 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X):
-        """Logarithms of `predict_proba`; minus infinity where it is 0.
+        """Logarithms of `predict_proba`, those of the classifier itself where it has some; minus infinity for 0.
 
         Parameters
         ----------
@@ -304,6 +308,9 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         log_posteriors : ndarray of shape (n_samples, n_classes)
         """
+        check_is_fitted(self)
+        if self.refit and not self.calibrate and hasattr(self.estimator_, "predict_log_proba"):
+            return self._response(self.estimator_, "predict_log_proba", X)
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 

@@ -89,7 +89,11 @@ def _lists(estimator, labels, classes):
         return []
     present = sorted_names(labels)[0]
     lists = [classes] if same_names(present, classes) else [classes, present]
-    return [names for names in lists if not same_names(names, np.arange(len(names)))]
+    return [names for names in lists if not _are_positions(names)]
+
+
+def _are_positions(names):
+    return names.dtype.kind in "iu" and same_names(names, np.arange(len(names)))
 
 
 def _names_classes(estimator, classes):

@@ -13,10 +13,10 @@ from fedrela_sk._checks import label_dtype
 from fedrela_sk._labels import positions_in
 from fedrela_sk._random import Purpose, uniforms
 from fedrela_sk._sklearn import METHODS, _routing_enabled
-from fedrela_sk.exceptions import LabelError
+from fedrela_sk.exceptions import GroupsError, LabelError
 from fedrela_sk.relabel._answer import check_answer
 from fedrela_sk.relabel._coded import fit_labels
-from fedrela_sk.relabel._out_of_fold import make_folds, out_of_fold, response_name, responses_of
+from fedrela_sk.relabel._out_of_fold import make_folds, out_of_fold, response_name, responses_of, uses_groups
 from fedrela_sk.relabel._relabeler import FedReLaRelabeler
 
 
@@ -190,11 +190,13 @@ def routing(owner, caller, estimator, params):
     Returns
     -------
     fit_params, split_params : dict
-        With metadata routing what was requested; without it `groups` go to the splitter and the rest to the
-        classifier's `fit`, `sample_weight` only where it takes them.
+        With metadata routing what was requested; without it `groups` go to the splitter, and to the classifier's
+        `fit` where it takes them, and the rest to the classifier's `fit`, `sample_weight` only where it takes them.
 
     Raises
     ------
+    GroupsError
+        `groups` where neither the splitter nor the classifier uses them.
     ValueError
         `sample_weight` for a classifier whose `fit` does not take them.
     """
@@ -202,7 +204,7 @@ def routing(owner, caller, estimator, params):
     if _routing_enabled():
         routed = process_routing(owner, caller if caller in METHODS else "fit", **params)
         return dict(routed.estimator.fit), dict(routed.splitter.split)
-    groups = {"groups": params.pop("groups")} if "groups" in params else {}
+    groups = _groups(owner, estimator, params)
     if "sample_weight" in params and not has_fit_parameter(estimator, "sample_weight"):
         raise ValueError(
             f"Got sample_weight, but the fit of {type(estimator).__name__} has no such parameter. For a pipeline "
@@ -210,6 +212,28 @@ def routing(owner, caller, estimator, params):
             "(sklearn.set_config(enable_metadata_routing=True)) and request the weights where they are wanted."
         )
     return params, groups
+
+
+def _groups(owner, estimator, params):
+    """What the splitter gets; `params` keep the groups only where the classifier takes them."""
+    if "groups" not in params:
+        return {}
+    groups = params["groups"]
+    taken = has_fit_parameter(estimator, "groups")
+    used = uses_groups(owner.cv) and not isinstance(owner.estimator, FrozenEstimator)
+    if not (taken or used):
+        cv = repr(owner.cv) if len(repr(owner.cv)) < 80 else f"a {type(owner.cv).__name__}"
+        frozen = (
+            ", since a FrozenEstimator has no folds" if isinstance(owner.estimator, FrozenEstimator) else ""
+        )
+        raise GroupsError(
+            f"groups were given, but cv={cv} does not use them{frozen}, and neither does the fit of "
+            f"{type(estimator).__name__}. Set cv=GroupKFold(5), so that rows of one group are in one fold, or leave "
+            "groups out; a step of an inner pipeline gets them as <step>__groups."
+        )
+    if not taken:
+        del params["groups"]
+    return {"groups": groups} if used else {}
 
 
 def router(owner, callers):

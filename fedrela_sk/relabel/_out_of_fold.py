@@ -11,9 +11,12 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from fedrela_sk._labels import positions_in, same_names, sorted_names
 from fedrela_sk._random import Purpose, integer_seed
-from fedrela_sk._sklearn import _check_method_params, _check_response_method, _safe_split
+from fedrela_sk._sklearn import GroupsConsumerMixin, _check_method_params, _check_response_method, _safe_split
 from fedrela_sk.exceptions import LabelError, PartitionError
 from fedrela_sk.relabel._coded import CodedClassifier, fit_labels
+
+# what a classifier says about a class that it has not seen
+_OF_ABSENT = {"predict_proba": 0.0, "predict_log_proba": -np.inf}
 
 _FEW_MEMBERS = "The least populated class in y has only"
 
@@ -103,7 +106,7 @@ def class_columns(response, seen, classes, method):
         The classes of the classifier, in the order of its columns.
     classes : ndarray of shape (n_classes,)
         Sorted; holds all of `seen`.
-    method : {"predict_proba", "decision_function"}
+    method : {"predict_proba", "predict_log_proba", "decision_function"}
 
     Returns
     -------
@@ -133,11 +136,20 @@ def class_columns(response, seen, classes, method):
             f"The classifier knows classes {seen.tolist()}, which are not among {classes.tolist()}. "
             "Its `fit` must keep the labels it is given."
         )
-    absent = 0.0 if method == "predict_proba" else response.min(axis=1, keepdims=True)
+    absent = _OF_ABSENT[method] if method in _OF_ABSENT else response.min(axis=1, keepdims=True)
     columns = np.empty((len(response), len(classes)), dtype=response.dtype)
     columns[:] = absent
     columns[:, where] = response
     return columns
+
+
+def uses_groups(cv):
+    """Whether a splitter looks at groups, as far as can be told: scikit-learn's and ours say so by their kind."""
+    if isinstance(cv, str) or not hasattr(cv, "split"):
+        return False
+    if type(cv).__module__.partition(".")[0] in ("sklearn", "fedrela_sk"):
+        return isinstance(cv, GroupsConsumerMixin)
+    return True
 
 
 def make_folds(cv, X, y, groups, seed):

@@ -106,6 +106,9 @@ class FedReLaSampler(OneToOneFeatureMixin, MetaEstimatorMixin, BaseEstimator):
     (True, True)
     """
 
+    # imbalanced-learn's ensembles ask what a sampler does: neither more rows nor fewer, no `sampling_strategy`
+    _sampling_type = "bypass"
+
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit", "predict_proba"]), HasMethods(["fit", "decision_function"])],
         "relabeler": [HasMethods(["fit", "relabel"]), None],
@@ -147,8 +150,8 @@ class FedReLaSampler(OneToOneFeatureMixin, MetaEstimatorMixin, BaseEstimator):
         y : array-like of shape (n_samples,) or one-hot of shape (n_samples, n_classes)
         **params : dict
             Metadata. With metadata routing, what `estimator` and `cv` requested; without it, `groups` go to
-            ``cv.split`` and everything else to ``estimator.fit``. `sample_weight` is also counted by the
-            relabeler, as repetition.
+            ``cv.split`` (and to ``estimator.fit`` where that takes groups), everything else to ``estimator.fit``.
+            `sample_weight` is also counted by the relabeler, as repetition.
 
         Returns
         -------
@@ -162,6 +165,8 @@ class FedReLaSampler(OneToOneFeatureMixin, MetaEstimatorMixin, BaseEstimator):
             One class alone, missing labels, labels of several types.
         PartitionError
             The test sets of `cv` do not hold each row exactly once.
+        GroupsError
+            `groups` that neither `cv` nor the classifier uses.
         ValueError
             A target that is continuous or has several labels per row; `sample_weight` for a classifier that does
             not take them.
