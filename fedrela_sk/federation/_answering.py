@@ -9,7 +9,6 @@ from fedrela_sk._warnings import warn_user
 from fedrela_sk.exceptions import FedReLaWarning
 from fedrela_sk.federation._boundary import check_new_rows, to_tensor
 from fedrela_sk.training import posteriors, threads_for, torch_threads
-from fedrela_sk.training._replica import replica_of
 
 
 class Answers:
@@ -48,7 +47,7 @@ class Answers:
         net = self.net_ if own is None else own.net
         with torch_threads(threads_for(net, X.shape[0])):
             if own is None:
-                Q = posteriors(replica_of(net), self._tensor(X, net), n_classes)
+                Q = posteriors(net, self._tensor(X, net), n_classes)
             else:
                 positions = self._positions(given, groups, X.shape[0])
                 Q = own.predict(self._tensor(X, net), positions, n_classes)

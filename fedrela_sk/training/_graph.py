@@ -27,6 +27,32 @@ _ELEMENTWISE_FUNCTIONS = {
 _ELEMENTWISE_METHODS = {"relu", "tanh", "sigmoid", "add", "sub", "mul", "contiguous"}
 
 
+# A sequence of these, and nothing else, needs no proof: `tests/training/test_graph.py` is one.
+_NEEDS_NO_PROOF = (*_ELEMENTWISE_LAYERS, nn.Linear)
+
+
+def needs_no_proof(module):
+    """Whether a module is a sequence of dense and elementwise layers of torch, with no code of its own anywhere.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Without hooks.
+    """
+    return all(
+        "forward" not in vars(layer)
+        and (
+            type(layer) in _NEEDS_NO_PROOF
+            or (type(layer).forward is nn.Sequential.forward and _plain_calls(layer))
+        )
+        for layer in module.modules()
+    )
+
+
+def _plain_calls(layer):
+    return type(layer).__call__ is nn.Module.__call__ and type(layer).__iter__ is nn.Sequential.__iter__
+
+
 class NotStackable(Exception):
     """A module cannot be stacked; the message says which part of it."""
 

@@ -9,7 +9,7 @@ from fedrela_sk._random import Purpose
 from fedrela_sk.algorithms import Algorithm
 from fedrela_sk.training._criterion import has_known_mean
 from fedrela_sk.training._generator import forked_generators, seed_generators
-from fedrela_sk.training._graph import NotStackable, StackedGraph
+from fedrela_sk.training._graph import NotStackable, StackedGraph, needs_no_proof
 from fedrela_sk.training._net import BATCH_NORMS, floating_dtype
 from fedrela_sk.training._pristine import has_hooks
 from fedrela_sk.training._proof import prove, telling_rows
@@ -48,6 +48,8 @@ def stacked_forward(net, X, algorithm=None):
     algorithm = Algorithm() if algorithm is None else algorithm
     if algorithm.loop_only is not None:
         raise NotStackable(f"{type(algorithm).__name__} {algorithm.loop_only}")
+    if needs_no_proof(net.module_) and not algorithm.overrides("loss"):
+        return StackedGraph(net.module_), "direct"
     with forked_generators(net.device):  # reading a forward pass that draws, draws
         seed_generators(net.device, 0, Purpose.MODULE)
         kind = _proved_kind(net.module_, telling_rows(X), algorithm.overrides("loss"))

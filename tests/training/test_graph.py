@@ -8,7 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from fedrela_sk.training._graph import _ELEMENTWISE_LAYERS, NotStackable, StackedGraph
+from fedrela_sk.training._graph import (
+    _ELEMENTWISE_LAYERS,
+    _NEEDS_NO_PROOF,
+    NotStackable,
+    StackedGraph,
+    needs_no_proof,
+)
 from fedrela_sk.training._stack import Stack
 from tests.training import nets
 
@@ -356,3 +362,49 @@ class Spy(nn.Module):
 def test_other_threads_may_use_modules_while_one_is_read():
     StackedGraph(Spy())
     assert Spy.seen == (True, (2, 1))
+
+
+class OwnForward(nn.Sequential):
+    def forward(self, x):
+        return super().forward(x)
+
+
+class OwnCall(nn.Sequential):
+    def __call__(self, x):
+        return super().__call__(x)
+
+
+class OwnLinear(nn.Linear):
+    """A child may do anything."""
+
+
+def patched():
+    module = nn.Sequential(nn.Linear(2, 2))
+    module[0].forward = lambda x: x.detach()
+    return module
+
+
+@pytest.mark.parametrize(
+    ("module", "plain"),
+    [
+        (nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Sequential(nn.Dropout(0.5), nn.Linear(3, 2))), True),
+        (nn.Linear(2, 2), True),
+        (OwnForward(nn.Linear(2, 2)), False),
+        (OwnCall(nn.Linear(2, 2)), False),
+        (nn.Sequential(OwnLinear(2, 2)), False),
+        (nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), False),
+        (nn.Sequential(nn.Linear(2, 2), nn.Softmax(dim=-1)), False),
+        (patched(), False),
+    ],
+)
+def test_only_plain_sequences_need_no_proof(module, plain):
+    assert needs_no_proof(module) == plain
+
+
+@pytest.mark.parametrize("layer", [layer for layer in _NEEDS_NO_PROOF if layer is not nn.Linear])
+def test_what_needs_no_proof_would_pass_it(layer):
+    from fedrela_sk.training._proof import prove
+
+    layer = layer(0.0) if layer is nn.Dropout else layer()
+    module = nn.Sequential(nn.Linear(3, 4), layer, nn.Linear(4, 2))
+    prove(module, torch.randn(20, 3, generator=torch.Generator().manual_seed(0)), StackedGraph)
