@@ -24,6 +24,26 @@ _POSTERIORS_HINT = (
 )
 
 
+def as_float(number):
+    """A real parameter as Python's float, so that arithmetic with it is float64 whatever kind of number it is.
+
+    A narrower float stands for the shortest decimal that it prints as: ``np.float32(0.29)`` means 0.29, of which 100
+    rows are 29, not 0.28999999165534973.
+
+    Parameters
+    ----------
+    number : real number
+        Of Python or NumPy.
+
+    Returns
+    -------
+    number : float
+    """
+    if isinstance(number, np.floating) and number.dtype.itemsize < 8:
+        return float(str(number))
+    return float(number)
+
+
 def check_posteriors(posteriors):
     """Rows of class probabilities, one column per class.
 

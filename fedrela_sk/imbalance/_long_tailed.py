@@ -5,6 +5,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import indexable
 
+from fedrela_sk._checks import as_float
 from fedrela_sk._labels import check_names, positions_in
 from fedrela_sk._sklearn import Interval, _num_samples, validate_params
 from fedrela_sk.exceptions import LabelError, PartitionError
@@ -48,12 +49,12 @@ def long_tailed_counts(n_classes, *, imbalance_factor, n_max):
     >>> long_tailed_counts(10, imbalance_factor=100, n_max=5000).tolist()
     [5000, 2997, 1796, 1077, 645, 387, 232, 139, 83, 50]
     """
-    return np.array([int(n_max * share) for share in _shares(n_classes, imbalance_factor)])
+    return np.array([int(as_float(n_max) * share) for share in _shares(n_classes, imbalance_factor)])
 
 
 def _shares(n_classes, imbalance_factor):
     # Python's own power, not NumPy's: they may differ in the last bit, and the counts are truncated
-    return [(1 / imbalance_factor) ** (position / (n_classes - 1)) for position in range(n_classes)]
+    return [(1 / as_float(imbalance_factor)) ** (position / (n_classes - 1)) for position in range(n_classes)]
 
 
 @validate_params(
@@ -128,7 +129,7 @@ def make_long_tailed(
     classes, codes, counts = check_classes(y, _num_samples(X))
     positions = _positions(class_order, classes)
     shares = _shares(len(classes), imbalance_factor)
-    n_max = len(codes) / len(classes) if n_max is None else n_max
+    n_max = len(codes) / len(classes) if n_max is None else as_float(n_max)
     targets = np.array([int(n_max * share) for share in shares])[positions]
     check_none_vanishes(targets, counts, classes)
     _check_enough(targets, counts, classes, np.array(shares)[positions])

@@ -5,6 +5,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils import indexable
 
+from fedrela_sk._checks import as_float
 from fedrela_sk._labels import check_names, positions_in, python_values
 from fedrela_sk._sklearn import Interval, _num_samples, validate_params
 from fedrela_sk.exceptions import LabelError
@@ -41,7 +42,7 @@ def step_wise_counts(counts, *, imbalance_ratio, is_minority):
     [100, 9, 4]
     """
     counts = np.asarray(counts)
-    return np.where(is_minority, np.floor(counts / imbalance_ratio), counts).astype(np.int64)
+    return np.where(is_minority, np.floor(counts / as_float(imbalance_ratio)), counts).astype(np.int64)
 
 
 @validate_params(
@@ -128,7 +129,7 @@ def make_step_wise(
 def _is_minority(minority, classes):
     """A boolean for each sorted class."""
     if isinstance(minority, Real):
-        return np.arange(len(classes)) >= len(classes) - _n_minority(minority, len(classes))
+        return np.arange(len(classes)) >= len(classes) - _n_minority(as_float(minority), len(classes))
     named = check_names(minority, "minority")
     places, chosen = positions_in(classes, named), python_values(named)
     unknown = [label for label, place in zip(chosen, places, strict=True) if place < 0]

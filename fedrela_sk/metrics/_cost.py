@@ -5,7 +5,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from fedrela_sk._checks import check_labels
+from fedrela_sk._checks import as_float, check_labels
 from fedrela_sk._sklearn import Interval, _num_samples, validate_params
 from fedrela_sk.metrics._labels import check_pos_label, equals
 
@@ -67,7 +67,7 @@ def cost_by_amount(y_true, y_pred, amount, *, alert_cost=0.0, pos_label=1, norma
     amount = _check_amount(amount)
     alert = equals(y_pred, pos_label)
     missed = equals(y_true, pos_label) & ~alert
-    cost = amount[missed].sum() + alert_cost * alert.sum()
+    cost = amount[missed].sum() + as_float(alert_cost) * alert.sum()
     return float(cost / len(amount) if normalize else cost)
 
 

@@ -4,6 +4,7 @@ from numbers import Integral
 
 import numpy as np
 
+from fedrela_sk._checks import as_float
 from fedrela_sk._sklearn import Interval, validate_params
 from fedrela_sk.metrics._labels import check_counts
 
@@ -62,7 +63,7 @@ def shot_split(counts, *, cuts=(0.75, 0.95)):
 def _check_cuts(cuts):
     if len(cuts) != 2 or not 0 < cuts[0] <= cuts[1] <= 1:
         raise ValueError(f"cuts must be two shares with 0 < first <= second <= 1, got {tuple(cuts)}.")
-    return cuts
+    return [as_float(cut) for cut in cuts]
 
 
 def majority_minority_split(counts):

@@ -8,6 +8,7 @@ from numbers import Real
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from fedrela_sk._checks import as_float
 from fedrela_sk._sklearn import Interval
 
 
@@ -154,7 +155,7 @@ def check_numbers(values, name, round):
 
 def n_chosen(share, n_clients):
     """max(1, round half up(share x n_clients)); 0.145 x 100 is meant to be 14.5."""
-    return max(1, math.floor(share * n_clients + 0.5 + 1e-9))
+    return max(1, math.floor(as_float(share) * n_clients + 0.5 + 1e-9))
 
 
 def alone(positions):

@@ -210,9 +210,7 @@ def _within_limits(drawn, codes, client, shape, relabeler):
     n_clients, n_classes = shape
     cell = client * n_classes
     ours = Candidates(drawn.row, cell[drawn.row] + drawn.column, drawn.z, drawn.rho)
-    return limit_changes(
-        ours, cell + codes, n_clients * n_classes, relabeler.min_remaining, relabeler.max_ratio
-    )
+    return limit_changes(ours, cell + codes, n_clients * n_classes, *relabeler._limits())
 
 
 def _cut(report, sizes):

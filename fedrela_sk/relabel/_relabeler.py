@@ -10,6 +10,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from fedrela_sk._checks import (
+    as_float,
     check_classes,
     check_labels,
     check_posteriors,
@@ -358,7 +359,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         else:
             uniforms = check_uniforms(uniforms, values.shape)
         taken = draw(candidates(values, codes, self._statistics()), uniforms, self.target)
-        taken = taken[limit_changes(taken, codes, values.shape[1], self.min_remaining, self.max_ratio)]
+        taken = taken[limit_changes(taken, codes, values.shape[1], *self._limits())]
         self._report = self._report_on(y, taken, values[taken.row], self.threshold_[taken.column])
         y_new = y.astype(self._report.new.dtype)
         y_new[taken.row] = self._report.new
@@ -421,9 +422,16 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         return values if self.input == "posterior" or self._compares_softmax() else softmax(values, axis=1)
 
     def _settings_of_fit(self):
+        names = ("normalization", "ddof", "threshold")
         return {
-            name: getattr(self, name) for name in ("tau", "normalization", "ddof", "min_scale", "threshold")
+            "tau": as_float(self.tau),
+            "min_scale": as_float(self.min_scale),
+            **{name: getattr(self, name) for name in names},
         }
+
+    def _limits(self):
+        """`min_remaining` and `max_ratio`."""
+        return self.min_remaining, None if self.max_ratio is None else as_float(self.max_ratio)
 
     def _report_on(self, y, taken, values, threshold):
         """`RelabelReport` of the `Candidates` taken; `values` are their rows, `threshold` that of their columns."""

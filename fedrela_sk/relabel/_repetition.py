@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fedrela_sk._checks import as_float
 from fedrela_sk.relabel._threshold import ROUNDING
 
 # whole numbers up to here are float64 exactly: beyond, positions of order statistics are wrong
@@ -64,7 +65,7 @@ def weights_switch_off(relabeler, codes, weights):
     n, total = np.count_nonzero(weights), float(weights.sum())
     counted, sums = np.bincount(codes, weights > 0), np.bincount(codes, weights)
     few = 2 * total < n  # so that weights near 1 do not warn about a row more or less
-    if few and relabeler.normalization != "none" and _too_few(relabeler.tau, total, n):
+    if few and relabeler.normalization != "none" and _too_few(as_float(relabeler.tau), total, n):
         return f"the weights of {n} rows sum to {total:.3g}, and tau times that is less than one row"
     unknown = (counted > relabeler.ddof) & (sums <= relabeler.ddof)
     if few and relabeler.normalization == "zscore_tanh" and 2 * counted[unknown].sum() > n:

@@ -4,6 +4,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from fedrela_sk._checks import as_float
 from fedrela_sk._sklearn import Interval, StrOptions
 from fedrela_sk.splitters._base import ClientSplit, check_min_rows, class_codes
 from fedrela_sk.splitters._counts import (
@@ -88,7 +89,9 @@ class DirichletSplit(ClientSplit):
         rule, default_min_rows = _METHODS[self.method]
         min_rows = default_min_rows if self.min_rows is None else self.min_rows
         check_min_rows(min_rows, self.n_splits, n_rows)
-        return rule(class_codes(y, "DirichletSplit"), self.n_splits, self.alpha, min_rows, generator)
+        return rule(
+            class_codes(y, "DirichletSplit"), self.n_splits, as_float(self.alpha), min_rows, generator
+        )
 
 
 def multinomial_owners(codes, n_clients, alpha, min_rows, generator):

@@ -4,6 +4,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from fedrela_sk._checks import as_float
 from fedrela_sk._sklearn import Interval, StrOptions
 from fedrela_sk.splitters._base import ClientSplit, check_min_rows
 from fedrela_sk.splitters._counts import (
@@ -86,11 +87,11 @@ class QuantitySkewSplit(ClientSplit):
 
 
 def _dirichlet_shares(splitter, generator):
-    return symmetric_dirichlet(splitter.alpha, splitter.n_splits, generator)
+    return symmetric_dirichlet(as_float(splitter.alpha), splitter.n_splits, generator)
 
 
 def _power_law_shares(splitter, generator):
-    weights = np.arange(1, splitter.n_splits + 1, dtype=np.float64) ** -splitter.exponent
+    weights = np.arange(1, splitter.n_splits + 1, dtype=np.float64) ** -as_float(splitter.exponent)
     return weights / weights.sum()
 
 
