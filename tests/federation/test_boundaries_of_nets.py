@@ -1,12 +1,14 @@
 """What the federation says where a net, its data or its workers do not fit together."""
 
+from datetime import datetime
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler
-from fedrela_sk.exceptions import ClientError, GroupsError, NetError
+from fedrela_sk.exceptions import ClientError, NetError
 from fedrela_sk.nets import Augmentation
 from tests.federation.helpers import make_net, make_rows
 
@@ -58,10 +60,10 @@ def test_errors_in_the_posterior_pass_name_client_and_round():
         fed.fit(X, CODES)
 
 
-def test_dates_are_no_client_names():
+def test_dates_are_client_names():
     dates = np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[ns]")[np.arange(80) % 2]
-    with pytest.raises(GroupsError, match=r"dtype datetime64\[ns\] cannot name clients.*astype\(str\)"):
-        FederatedClassifier(clients=None).fit(X, CODES, groups=dates)
+    fed = FederatedClassifier(clients=None, n_rounds=1, random_state=0).fit(X, CODES, groups=dates)
+    assert fed.client_names_ == [datetime(2020, 1, 1), datetime(2020, 1, 2)]
 
 
 def test_the_default_net_is_for_tables():
