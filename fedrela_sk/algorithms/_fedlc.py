@@ -25,8 +25,9 @@ class FedLC(Algorithm):
     absent : {"one", "mask"}, default="one"
         A class without rows. "one": it counts as if it had one row, so that clients go on telling their classes
         from it. "mask": it leaves the softmax of this client, the gradient of its logit is exactly zero; a row
-        relabelled into it keeps it, counted as the rarest class. Small clients lack many classes: there "mask" costs
-        several points.
+        relabelled into it keeps it, counted as the rarest class. Which is better differs: on digits, 20 clients of
+        20 rows, "one" has 5 points more; with a fifth of 50 clients a round and a model that has not converged (the
+        reduced Table 8 of the benchmarks) 6 less.
     counts : {"original", "relabeled"}, default="original"
         Which labels are counted once a client has relabelled.
 

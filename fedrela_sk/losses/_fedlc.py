@@ -18,7 +18,7 @@ class FedLCLoss(ShiftedLoss):
         "one": a class without rows counts as if it had one (as the rarest present one where that has less), so
         that its logit loses tau. "mask": the class
         leaves the softmax, the gradient of its logit is exactly zero; a row whose own class is absent keeps it,
-        counted as the rarest present one. Small clients lack many classes: there "mask" costs several points.
+        counted as the rarest present one. Which is better differs, see `fedrela_sk.algorithms.FedLC`.
     counts, ignore_index, reduction
         As in `PriorLoss`. Counts, not shares: twice the rows are another loss. Equal counts are the
         cross-entropy.
