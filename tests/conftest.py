@@ -31,9 +31,5 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if "check_array_api_input" not in item.name]
-
-
-def pytest_collection_modifyitems(items):
-    """Names of tests without addresses in memory: they are the same in every process that shares the work."""
-    for item in items:
+    for item in items:  # names without addresses in memory are the same in all processes that share the work
         item._nodeid = re.sub(r"0x[0-9A-Fa-f]+", "0x", item.nodeid)
