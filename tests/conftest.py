@@ -1,7 +1,6 @@
 """Fixtures that every room's tests may use."""
 
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -31,5 +30,3 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if "check_array_api_input" not in item.name]
-    for item in items:  # names without addresses in memory are the same in all processes that share the work
-        item._nodeid = re.sub(r"0x[0-9A-Fa-f]+", "0x", item.nodeid)

@@ -1,5 +1,6 @@
 """The stacked engine against the loop engine, its readable reference."""
 
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -88,7 +89,7 @@ def test_every_kind_of_module_agrees_with_the_loop(module, kind, weighted):
         {"batch_size": 1, "max_epochs": 1},
         {"iterator_train__shuffle": False},
     ],
-    ids=str,
+    ids=lambda value: re.sub(" object at 0x.*?>", ">", str(value)),  # the same in every process
 )
 @pytest.mark.parametrize("weighted", [False, True])
 def test_optimisers_and_settings_agree_with_the_loop(params, weighted):
@@ -385,7 +386,7 @@ def test_bfloat16_runs_and_stays_near():
         ),
         (nets.Dense, {"optimizer": torch.optim.LBFGS}, "optimizer LBFGS is not elementwise"),
     ],
-    ids=str,
+    ids=lambda value: re.sub(" object at 0x.*?>", ">", str(value)),  # the same in every process
 )
 def test_what_cannot_be_stacked_is_refused_with_the_reason(module, params, reason):
     net = nets.make_net(module, **params)
