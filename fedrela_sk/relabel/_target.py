@@ -1,5 +1,7 @@
 """Labels in whatever container they come, and the same container with some labels replaced."""
 
+import sys
+
 import numpy as np
 
 from fedrela_sk._labels import check_names, check_target, python_values, sorted_names
@@ -80,7 +82,7 @@ def _of_arrow_or_polars(y, rows, new):
         entries[row] = entry[label]
     if not hasattr(y, "to_pylist"):
         return type(y)(y.name, entries, dtype=y.dtype)
-    import pyarrow
+    pyarrow = sys.modules["pyarrow"]  # whoever holds such labels has loaded it
 
     make = pyarrow.chunked_array if hasattr(y, "chunks") else pyarrow.array
     return make([entries] if hasattr(y, "chunks") else entries, type=y.type)
