@@ -46,7 +46,8 @@ class FedLoGe(Algorithm):
         Length of the rows of W. It scales the gradient that reaches the backbone: with a small one the backbone is
         starved. On balanced digits an MLP reaches 0.75 at 1 and 0.95 at 3 (FedAvg 0.97), and has hardly moved after
         30 rounds at 0.1. The authors use 0.1 with a ResNet-34 of 512 features; in their logs that is about five
-        points better than 1 on CIFAR-100.
+        points better than 1 on CIFAR-100; with a small convolutional net on CIFAR-10 we found 1 better than 3
+        (34.8 and 27.7 after 60 rounds). It depends on the length of the features: search over it.
     n_steps : int >= 0, default=10000
         Steps of Adam that bend W back to equal angles, before round 0: less than a second for 32 features
         and 10 classes, three seconds for 512 and 10, half a minute for 512 and 100.
