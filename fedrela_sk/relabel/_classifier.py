@@ -10,7 +10,7 @@ from sklearn.utils import indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from fedrela_sk._checks import check_posteriors
+from fedrela_sk._checks import check_posteriors, finite_posteriors
 from fedrela_sk._labels import accuracy
 from fedrela_sk._random import seed_from
 from fedrela_sk._sklearn import (
@@ -280,8 +280,17 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         posteriors : ndarray of shape (n_samples, n_classes)
             Columns follow `classes_`; a class that no row has after re-labelling has posterior 0.
+
+        Raises
+        ------
+        NotFiniteError
+            If the classifier gives a posterior that is not finite, with the row.
         """
         check_is_fitted(self)
+        return finite_posteriors(self._posteriors(X), type(unfrozen(self.estimator)).__name__)
+
+    def _posteriors(self, X):
+        """What `predict_proba` returns, before it is looked at."""
         if self.refit and not self.calibrate:
             return self._response(self.estimator_, "predict_proba", X)
         method = response_name(self.first_estimator_, self.response_method)
