@@ -9,6 +9,7 @@ from fedrela_sk._warnings import warn_user
 from fedrela_sk.exceptions import FedReLaWarning
 from fedrela_sk.federation._boundary import check_new_rows, to_tensor
 from fedrela_sk.training import posteriors, threads_for, torch_threads
+from fedrela_sk.training._autocast import fresh_casts
 
 
 class Answers:
@@ -45,7 +46,7 @@ class Answers:
         given, X = X, check_new_rows(self, X)
         own, n_classes = self._own_models, len(self.classes_)
         net = self.net_ if own is None else own.net
-        with torch_threads(threads_for(net, X.shape[0])):
+        with fresh_casts(), torch_threads(threads_for(net, X.shape[0])):
             if own is None:
                 Q = posteriors(net, self._tensor(X, net), n_classes)
             else:

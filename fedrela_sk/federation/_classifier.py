@@ -27,6 +27,7 @@ from fedrela_sk.training import (
     threads_for,
     torch_threads,
 )
+from fedrela_sk.training._autocast import fresh_casts
 
 
 class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -312,7 +313,7 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
         }  # for callbacks
         plan, net = make_plan(self, X, y, groups, sample_weight, X_val, y_val, groups_val)
         sizes = [len(spec.train_rows) for spec in plan.specs]
-        with device_turn(net.device), torch_threads(threads_for(net, max(sizes))):
+        with device_turn(net.device), fresh_casts(), torch_threads(threads_for(net, max(sizes))):
             engine, why = start_engine(
                 self.engine,
                 net,

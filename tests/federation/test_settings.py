@@ -187,3 +187,19 @@ def test_warnings_point_at_the_callers_line(tmp_path):
     with pytest.warns(MemoryWarning) as caught:
         fed(memory=tmp_path, relabeler=FedReLaRelabeler(), lr_schedule=schedule).fit(X, Y)
     assert {w.filename for w in caught} == {__file__}
+
+
+# --- autocast around a fit ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["loop", "stacked"])
+def test_a_fit_inside_autocast_trains_and_predicts_with_weights_as_they_are(engine):
+    """torch would use the casts of earlier weights until the block ends, so nothing would be learned from them."""
+    plain = fed(engine=engine, n_rounds=8, relabeler=FedReLaRelabeler(0.25)).fit(X, Y)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        enabled = torch.is_autocast_cache_enabled()
+        inside = fed(engine=engine, n_rounds=8, relabeler=FedReLaRelabeler(0.25)).fit(X, Y)
+        Q = inside.predict_proba(X)
+        assert torch.is_autocast_cache_enabled() == enabled
+    np.testing.assert_allclose(Q, inside.predict_proba(X), atol=0.02)
+    np.testing.assert_allclose(inside.predict_proba(X), plain.predict_proba(X), atol=0.15)
