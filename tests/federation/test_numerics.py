@@ -54,8 +54,13 @@ def products(value):
 
 @pytest.fixture(autouse=True)
 def spelled_out():
-    """Setting a precision back to what it was writes out what was left open before."""
+    """Setting a precision back to what it was writes out what was left open before; it is left open again."""
+    places = torch.backends.mkldnn.matmul, torch.backends.cuda.matmul
+    before = [place.fp32_precision for place in places]
     torch.set_float32_matmul_precision(torch.get_float32_matmul_precision())
+    yield
+    for place, value in zip(places, before, strict=True):
+        place.fp32_precision = value
 
 
 cuda, backends = torch.backends.cuda, torch.backends

@@ -425,6 +425,7 @@ import joblib, numpy as np
 from tests.federation.helpers import make_fed, make_rows
 from tests.training.test_crew import Ends
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore it
 tempfile.tempdir = sys.argv[1]
 X, y = make_rows(60)
 with joblib.parallel_config(sys.argv[2]):
