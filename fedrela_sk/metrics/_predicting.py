@@ -7,8 +7,11 @@ from sklearn.pipeline import Pipeline
 
 def takes_groups(estimator):
     """Whether a fitted classifier, or the last one of a pipeline or a search, predicts by client."""
-    predicting = _innermost(estimator)
-    taken = inspect.signature(predicting.predict).parameters.values()
+    if hasattr(estimator, "best_estimator_"):
+        return takes_groups(estimator.best_estimator_)
+    if isinstance(estimator, Pipeline):
+        return takes_groups(estimator.steps[-1][1])
+    taken = inspect.signature(estimator.predict).parameters.values()
     return any(p.name == "groups" or p.kind is p.VAR_KEYWORD for p in taken)
 
 
@@ -25,21 +28,9 @@ def predict_by_client(estimator, method, X, groups):
     """
     if groups is None or not takes_groups(estimator):
         return getattr(estimator, method)(X)
-    while True:
-        if hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        elif isinstance(estimator, Pipeline):
-            X = estimator[:-1].transform(X) if len(estimator.steps) > 1 else X
-            estimator = estimator.steps[-1][1]
-        else:
-            return getattr(estimator, method)(X, groups=groups)
-
-
-def _innermost(estimator):
-    while True:
-        if hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        elif isinstance(estimator, Pipeline):
-            estimator = estimator.steps[-1][1]
-        else:
-            return estimator
+    if hasattr(estimator, "best_estimator_"):
+        return predict_by_client(estimator.best_estimator_, method, X, groups)
+    if isinstance(estimator, Pipeline):
+        X = estimator[:-1].transform(X) if len(estimator.steps) > 1 else X
+        return predict_by_client(estimator.steps[-1][1], method, X, groups)
+    return getattr(estimator, method)(X, groups=groups)

@@ -319,7 +319,9 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if self.refit and not self.calibrate and hasattr(self.estimator_, "predict_log_proba"):
-            return self._response(self.estimator_, "predict_log_proba", X)
+            logarithms = self._response(self.estimator_, "predict_log_proba", X)
+            finite_posteriors(np.exp(logarithms), type(unfrozen(self.estimator)).__name__)
+            return logarithms
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 

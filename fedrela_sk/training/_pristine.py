@@ -36,8 +36,10 @@ def pristine_of(net, callbacks):
     own_callbacks = [callback for callback in callbacks if type(callback) is not GradientNormClipping]
     if forgets(net) and not own_callbacks:
         return None
-    others = {f"callback {type(callback).__name__}": callback for callback in own_callbacks}
-    return Pristine(net.module_, net.criterion_, {"net": net, **others})
+    others = {
+        f"callback {i} ({type(callback).__name__})": callback for i, callback in enumerate(own_callbacks)
+    }
+    return Pristine(net.module_, net.criterion_, net, others)
 
 
 def forgets(net):
@@ -65,6 +67,8 @@ class Pristine:
         there, their shapes, and whether they learn.
     criterion : nn.Module or None
         All of it is kept.
+    net : skorch net or None
+        Its settings and whatever code of the user's has put on it are kept.
     others : dict of objects or None
         Further objects by what they are called.
 
@@ -74,7 +78,7 @@ class Pristine:
         If an attribute cannot be copied, so that it could not be put back.
     """
 
-    def __init__(self, module, criterion=None, others=None):
+    def __init__(self, module, criterion=None, net=None, others=None):
         self._holders = {
             f"the module's {path!r}" if path else "the module": _Layer(layer, travels=True)
             for path, layer in module.named_modules(remove_duplicate=False)
@@ -82,6 +86,8 @@ class Pristine:
         if criterion is not None:
             for path, layer in criterion.named_modules():
                 self._holders[f"the criterion's {path!r}" if path else "the criterion"] = _Layer(layer)
+        if net is not None:
+            self._holders["the net"] = _Net(net)
         self._holders |= {f"the {label}": _Plain(thing) for label, thing in (others or {}).items()}
         # meant by reference wherever an attribute holds them
         by_reference = [holder.thing for holder in self._holders.values()]
@@ -161,6 +167,15 @@ class _Plain:
     def _attributes(self):
         own = getattr(self.thing, "__dict__", {})
         return {name: value for name, value in own.items() if not self._elsewhere(name, value)}
+
+    @staticmethod
+    def _elsewhere(name, value):
+        """Whether an attribute is kept by somebody else, or need not be."""
+        return False
+
+
+class _Net(_Plain):
+    """A skorch net without its parts."""
 
     @staticmethod
     def _elsewhere(name, value):

@@ -31,6 +31,8 @@ PREFIXES = {
     "callbacks": "arguments of callbacks; skorch's default callbacks are ignored",
     "iterator_valid": "as `iterator_valid`",
 }
+# Parts of skorch's whose parameters are not read.
+UNREAD_PARTS = ("dataset", "compile", "train_split", "torch_load_kwargs")
 # What `iterator_train__` may set: which rows meet, or how rows are fetched, which changes nothing here.
 LOADER = {
     "shuffle": "whether rows are shuffled in every local epoch",
@@ -94,7 +96,7 @@ def check_settings(net):
     defaults = NeuralNetClassifier(nn.Identity).get_params(deep=False)
     for name, value in net.get_params(deep=False).items():
         if not name.startswith("_"):  # skorch's own books
-            _check_parameter(net, name, value, defaults)
+            _check_parameter(name, value, defaults)
     for name in dir(NeuralNetClassifier):
         if not name.startswith("__") and name not in METHODS and _overridden(net, name):
             raise NetError(
@@ -115,40 +117,26 @@ def _overridden(net, name):
     own, skorchs = (getattr(kind, name, None) for kind in (type(net), NeuralNetClassifier))
     if not (callable(skorchs) or isinstance(skorchs, property)):
         return False
-    return getattr(own, "__func__", own) is not getattr(skorchs, "__func__", skorchs) and not _made_for_each(
-        name
-    )
+    return getattr(own, "__func__", own) is not getattr(skorchs, "__func__", skorchs)
 
 
-def _made_for_each(name):
-    """scikit-learn makes these anew for every class."""
-    return name.startswith("set_") and name.endswith("_request")
-
-
-def _check_parameter(net, name, value, defaults):
-    prefix, _, rest = name.partition("__")
-    if rest and prefix == "iterator_train":
-        if rest not in LOADER:
-            raise NetError(
-                f"{name} is not supported: batches come from the federation's own streams. "
-                f"{WAYS_OUT['iterator_train']}."
-            )
+def _check_parameter(name, value, defaults):
+    """Refuse a parameter that is not read; what a subclass has beside skorch's is its own business."""
+    part, _, rest = name.partition("__")
+    if part == "iterator_train" and rest:
+        if rest in LOADER:
+            return
+        raise NetError(
+            f"{name} is not supported: batches come from the federation's own streams. "
+            f"{WAYS_OUT['iterator_train']}."
+        )
+    if rest and (part in PREFIXES or part not in UNREAD_PARTS):
         return
-    known = PREFIXES if rest else PARAMETERS
-    if prefix in known or (name not in defaults and not rest):  # the latter: a parameter of a subclass's own
-        return
-    if rest and prefix not in defaults and not _is_skorchs_own(prefix):  # of a part of a subclass's own
-        return
-    if not rest and _equal(value, defaults[name]):
+    if not rest and (name in PARAMETERS or name not in defaults or _equal(value, defaults[name])):
         return
     raise NetError(
-        f"{name}={value!r} would not be used: a federation does not read it. "
-        f"{WAYS_OUT.get(prefix, _DEFAULT)}."
+        f"{name}={value!r} would not be used: a federation does not read it. {WAYS_OUT.get(part, _DEFAULT)}."
     )
-
-
-def _is_skorchs_own(prefix):
-    return prefix in ("dataset", "iterator_train", "compile", "train_split", "torch_load_kwargs")
 
 
 def _equal(value, default):

@@ -12,6 +12,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler
 from fedrela_sk.exceptions import NetError, NotFiniteError
+from fedrela_sk.training import Stacked
 from fedrela_sk.training._sparse import SparseRows
 
 stream = np.random.default_rng(0)
@@ -85,8 +86,11 @@ def test_in_pipelines_and_searches():
     assert make_pipeline(mixed, make()).fit(words, Y).score(words, Y) > 0
 
 
-def test_only_some_rows_are_dense_at_a_time(monkeypatch):
-    """Wide rows: whoever made all of them dense would hold 120 rows at once."""
+@pytest.mark.parametrize(
+    ("engine", "most"), [("loop", 12), (Stacked(cohort_size=2), 24)], ids=["loop", "stacked"]
+)
+def test_only_some_rows_are_dense_at_a_time(engine, most, monkeypatch):
+    """Ten clients of 12 rows: one of them, or two that train together."""
     sizes, before = [], SparseRows.__getitem__
 
     def noted(self, rows):
@@ -95,12 +99,8 @@ def test_only_some_rows_are_dense_at_a_time(monkeypatch):
         return dense
 
     monkeypatch.setattr(SparseRows, "__getitem__", noted)
-    for engine in ("loop", "stacked"):
-        make(engine=engine, clients=10).fit(sparse.csr_array(DENSE), Y)
-    assert max(sizes) <= 120  # of the proof's and of a step of all clients of a chunk
-    sizes.clear()
-    make(engine="loop", clients=10).fit(sparse.csr_array(DENSE), Y)
-    assert max(sizes) == 12
+    make(engine=engine, clients=10).fit(sparse.csr_array(DENSE), Y)
+    assert max(sizes) == most
 
 
 def test_a_row_that_is_not_finite_is_named_with_its_client():

@@ -33,6 +33,13 @@ class Breaks(ClassifierMixin, BaseEstimator):
         return self.classes_[self.predict_proba(X).argmax(1)]
 
 
+class BreaksInLogarithms(Breaks):
+    """Has logarithms of its own."""
+
+    def predict_log_proba(self, X):
+        return np.log(self.predict_proba(X))
+
+
 class Overflows(nn.Module):
     """Infinite logits for large rows."""
 
@@ -48,13 +55,17 @@ def one_site(value):
     return RelabelingClassifier(Breaks(value), random_state=0).fit(X, Y)
 
 
+def one_site_with_logarithms(value):
+    return RelabelingClassifier(BreaksInLogarithms(value), random_state=0).fit(X, Y)
+
+
 def federation(value):
     net = NeuralNetClassifier(Overflows, criterion=nn.CrossEntropyLoss, lr=1e-4, max_epochs=1)
     return FederatedClassifier(net, clients=3, n_rounds=1, random_state=0).fit(X, Y)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("make", [one_site, federation])
+@pytest.mark.parametrize("make", [one_site, one_site_with_logarithms, federation])
 def test_the_row_is_named(make, value):
     fitted = make(value)
     assert np.isfinite(fitted.predict_proba(X)).all()

@@ -183,6 +183,19 @@ class RememberingCallback(Callback):
             p.grad *= self.steps
 
 
+class NamesLikeANet(Callback):
+    """Keeps what it remembers under a name that a net has too."""
+
+    def initialize(self):
+        self.history_ = []
+        return self
+
+    def on_grad_computed(self, net, named_parameters, **kwargs):
+        self.history_.append(1)
+        for _, p in named_parameters:
+            p.grad *= len(self.history_)
+
+
 class TouchesTheNet(Callback):
     """Changes settings of the net and of its module as training goes on."""
 
@@ -213,6 +226,8 @@ SETTINGS = [
     *(pytest.param({"module": module}, id=module.__name__) for module in MODULES),
     pytest.param({"criterion": RememberingLoss}, id="criterion"),
     pytest.param({"callbacks": [RememberingCallback()]}, id="callback"),
+    pytest.param({"callbacks": [RememberingCallback(), RememberingCallback()]}, id="two callbacks of a kind"),
+    pytest.param({"callbacks": [NamesLikeANet()]}, id="callback with names of a net"),
     pytest.param({"callbacks": [TouchesTheNet()]}, id="callback on the net"),
     pytest.param({"kind": RememberingNet}, id="net"),
     pytest.param({"optimizer": RememberingSGD}, id="optimizer"),
@@ -251,9 +266,7 @@ def test_it_does_reach_the_next_batch_of_the_same_client(settings):
 @pytest.mark.parametrize("settings", SETTINGS[:-1])
 def test_after_training_the_net_is_as_it_was(settings):
     loop = loop_with(settings)
-    reference = Pristine(
-        loop.net.module_, loop.net.criterion_, {"net": loop.net, **dict(loop.net.callbacks_)}
-    )
+    reference = Pristine(loop.net.module_, loop.net.criterion_, loop.net, dict(loop.net.callbacks_))
     train(loop, [make_task(loop, ROWS["a"], [0, 1])])
     assert reference.moved()
     loop.forget()
