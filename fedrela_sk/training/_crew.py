@@ -1,5 +1,7 @@
 """Local training spread over joblib workers: the same units of work, the same order, the same results."""
 
+import atexit
+import sys
 import threading
 import uuid
 from dataclasses import dataclass, replace
@@ -15,7 +17,41 @@ from fedrela_sk.training._shared import SharedFolder, read_shared
 from fedrela_sk.training._task import LocalData, LocalTask
 from fedrela_sk.training._threads import torch_threads
 
-_held = threading.local()  # .fits: token of a fit to what this worker loaded for it
+# Thread to the token of a fit, with its data's version, and what this worker loaded for it. Not the threads'
+# own: a thread that frees tensors while the interpreter ends aborts the process.
+_held = {}
+
+
+class _Underway:
+    """The units that threads of this process train; the process does not end before they do.
+
+    joblib's threads are daemons, which a process that ends (`sys.exit` inside a fit) stops wherever they
+    are; stopped inside torch, they abort it.
+    """
+
+    def __init__(self):
+        self._changed, self._n, self._ending = threading.Condition(), 0, False
+
+    def __enter__(self):
+        with self._changed:
+            if self._ending:
+                raise RuntimeError("This process is ending: no further clients are trained.")
+            self._n += 1
+
+    def __exit__(self, *_):
+        with self._changed:
+            self._n -= 1
+            self._changed.notify_all()
+
+    def end(self):
+        """Let no further unit begin, and wait for the others."""
+        with self._changed:
+            self._ending = True
+            self._changed.wait_for(lambda: self._n == 0)
+
+
+_underway = _Underway()
+atexit.register(_underway.end)
 
 
 class Crew:
@@ -83,7 +119,10 @@ class Crew:
         self.engine.forget()
 
     def close(self):
-        """Remove what was written."""
+        """Remove what was written, and what threads of this process loaded."""
+        for thread, ((fit, _), _) in list(_held.items()):
+            if fit == self.token:
+                _held.pop(thread, None)
         self._folder.close()
 
     def train(self, round, tasks, server_state, lr_factor=1.0, progress=0.0):
@@ -178,34 +217,41 @@ class _Message:
 
 def _train_unit(folder, token, version, n_threads, message):
     """Train one unit in a worker."""
-    with torch_threads(n_threads):
-        fit = _load(folder, token)
-        if fit["version"] != version:
-            fit["layout"] = _load_layout(folder)
-            fit["version"] = version
-        updates = fit["engine"].train_unit(
-            message.round,
-            message.tasks(fit["layout"]),
-            _to_tensors(message.server_state),
-            message.lr_factor,
-            message.progress,
-        )
-        return [_with_arrays(update) for update in updates]
+    with _underway, torch_threads(n_threads):
+        return _train(folder, token, version, message)
+
+
+def _train(folder, token, version, message):
+    """What holds tensors, gone when this returns."""
+    fit = _load(folder, token)
+    if fit["version"] != version:
+        fit["layout"] = _load_layout(folder)
+        fit["version"] = version
+    updates = fit["engine"].train_unit(
+        message.round,
+        message.tasks(fit["layout"]),
+        _to_tensors(message.server_state),
+        message.lr_factor,
+        message.progress,
+    )
+    return [_with_arrays(update) for update in updates]
 
 
 def _load(folder, token):
-    """What this worker holds for a fit: its own engine on memory-mapped data. One fit at a time."""
-    fits = _held.__dict__.setdefault("fits", {})
-    if token not in fits:
-        fits.clear()
+    """What this thread holds for a fit: its own engine on memory-mapped data. One fit at a time."""
+    thread = threading.get_ident()
+    if _held.get(thread, (None, None))[0] != token:
+        for ended in _held.keys() - sys._current_frames().keys() | {thread}:
+            _held.pop(ended, None)
         X, last, weights, mixing, dtype = read_shared(folder, "data")
         start, (kind, attributes), algorithm, n_classes, seed = read_shared(folder, "setup")
         net = object.__new__(kind)
         vars(net).update(attributes)
         weights = None if weights is None else torch.from_numpy(weights)
         data = LocalData(from_array(X, last), weights, mixing, dtype)
-        fits[token] = {"engine": start(net, data, algorithm, n_classes, seed), "version": None}
-    return fits[token]
+        engine = start(net, data, algorithm, n_classes, seed)
+        _held[thread] = (token, {"engine": engine, "version": None})
+    return _held[thread][1]
 
 
 def _load_layout(folder):

@@ -118,7 +118,9 @@ def test_a_scoring_monitor_has_the_same_records_cold_and_warm(tmp_path):
 def test_a_progress_bar_fills_up_cold_and_warm(tmp_path, search, capsys, monkeypatch):
     rich = pytest.importorskip("rich")
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(rich, "_console", None)  # one that another test left has its own width, and cuts the bars
+    monkeypatch.setattr(
+        rich, "_console", None
+    )  # one that another test left has its own width, and cuts the bars
     plain = fit()
     for _ in range(2):
         fed = make(tmp_path)

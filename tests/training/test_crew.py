@@ -270,12 +270,12 @@ def test_a_message_holds_no_rows():
 
 
 def test_a_worker_holds_one_fit(monkeypatch):
-    monkeypatch.setattr(room, "_held", threading.local())
+    monkeypatch.setattr(room, "_held", {})
     crews = [make(Loop(), n_jobs=2)[0] for _ in range(2)]
     for crew in crews:
         held = room._load(crew._folder.path, (crew.token, 1))
         assert room._load(crew._folder.path, (crew.token, 1)) is held
-        assert list(room._held.fits) == [(crew.token, 1)]
+        assert [token for token, _ in room._held.values()] == [(crew.token, 1)]
         assert torch.equal(held["engine"].data.X, crew.engine.data.X)
         assert held["engine"].data.X.data_ptr() != crew.engine.data.X.data_ptr()
         rows = crew.engine.data.X[:3] + 1
@@ -283,6 +283,31 @@ def test_a_worker_holds_one_fit(monkeypatch):
         other = room._load(crew._folder.path, (crew.token, 2))
         assert torch.equal(other["engine"].data.X, rows)
         crew.close()
+
+
+def test_threads_keep_nothing_of_a_fit(monkeypatch):
+    """A thread that frees tensors while the interpreter ends aborts the process: nothing is its own."""
+    monkeypatch.setattr(room, "_held", {})
+    with joblib.parallel_config("threading"):
+        crew, net, clients = make(Loop(), n_jobs=2)
+        list(crew.train(0, nets.make_tasks(clients, nets.tensors_of(net.module_)), {}))
+    assert {token for token, _ in room._held.values()} == {(crew.token, 1)}
+    crew.close()
+    assert not room._held
+
+
+def test_a_process_ends_after_the_units_of_its_threads():
+    units, told = room._Underway(), []
+    ending = threading.Thread(target=lambda: (units.end(), told.append("ended")))
+    with units:
+        ending.start()
+        while not units._ending:
+            time.sleep(0.01)
+        with pytest.raises(RuntimeError, match="This process is ending"):
+            units.__enter__()
+        told.append("trained")
+    ending.join()
+    assert told == ["trained", "ended"]
 
 
 class Locked(nn.Linear):
