@@ -201,5 +201,5 @@ def test_a_fit_inside_autocast_trains_and_predicts_with_weights_as_they_are(engi
         inside = fed(engine=engine, n_rounds=8, relabeler=FedReLaRelabeler(0.25)).fit(X, Y)
         Q = inside.predict_proba(X)
         assert torch.is_autocast_cache_enabled() == enabled
-    np.testing.assert_allclose(Q, inside.predict_proba(X), atol=0.02)
-    np.testing.assert_allclose(inside.predict_proba(X), plain.predict_proba(X), atol=0.15)
+    np.testing.assert_allclose(Q, inside.predict_proba(X), atol=0.003)
+    np.testing.assert_allclose(inside.predict_proba(X), plain.predict_proba(X), atol=0.001)

@@ -70,16 +70,12 @@ def fedrela_fixed(job, seed, memory):
 
 def fedrela_chosen(job, seed, memory):
     """FedReLa, tau chosen on training rows."""
-    curve = _curve(job, seed, memory, FedReLaRelabeler, TAUS)
-    tau = best(curve)
-    return _relabeled(job, seed, memory, FedReLaRelabeler(tau), tau=tau, curve=curve)
+    return _chosen(job, seed, memory, FedReLaRelabeler, TAUS, "tau")
 
 
 def fedrela_capped(job, seed, memory):
     """FedReLa, max_ratio chosen on training rows."""
-    curve = _curve(job, seed, memory, _capped, RATIOS)
-    ratio = best(curve)
-    return _relabeled(job, seed, memory, _capped(ratio), max_ratio=ratio, curve=curve)
+    return _chosen(job, seed, memory, _capped, RATIOS, "max_ratio")
 
 
 def dropped_fixed(job, seed, memory):
@@ -89,9 +85,14 @@ def dropped_fixed(job, seed, memory):
 
 def dropped_chosen(job, seed, memory):
     """The same, tau chosen on training rows for dropping."""
-    curve = _curve(job, seed, memory, DropSameRows, TAUS)
-    tau = best(curve)
-    return _relabeled(job, seed, memory, DropSameRows(tau), tau=tau, curve=curve)
+    return _chosen(job, seed, memory, DropSameRows, TAUS, "tau")
+
+
+def _chosen(job, seed, memory, rule, values, parameter):
+    """The arm of a rule whose one parameter is chosen on training rows."""
+    curve = _curve(job, seed, memory, rule, values)
+    value = best(curve)
+    return _relabeled(job, seed, memory, rule(value), **{parameter: value}, curve=curve)
 
 
 def _capped(ratio):
