@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +16,7 @@ from fedrela_sk import nets
 from fedrela_sk._version import __version__
 from fedrela_sk.algorithms import ALGORITHMS, FedAvg
 from fedrela_sk.exceptions import ModelFileError
+from fedrela_sk.federation._files import replace_file
 from fedrela_sk.federation._predicting import OwnModels
 from fedrela_sk.federation._serving import ServedClassifier
 from fedrela_sk.training._generator import forked_generators
@@ -54,8 +53,8 @@ def save_model(model, folder):
     }
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    _replace(folder / "model.safetensors", content)
-    _replace(folder / "model.json", json.dumps(facts, indent=1).encode())
+    replace_file(folder / "model.safetensors", content)
+    replace_file(folder / "model.json", json.dumps(facts, indent=1).encode())
 
 
 def load_model(folder, module=None):
@@ -193,20 +192,6 @@ def _to_json(values, what):
 
 def _from_json(stored):
     return np.array(stored["values"], dtype=np.dtype(stored["dtype"]))
-
-
-def _replace(path, content):
-    """Write a file in one step: under another name first."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 # --- what is read --------------------------------------------------------------------------------------------------

@@ -2,13 +2,12 @@
 
 import hashlib
 import json
-import os
-import uuid
 from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from fedrela_sk.federation._files import replace_file
 from fedrela_sk.federation._state import State
 from fedrela_sk.report import RoundRecord
 
@@ -51,8 +50,8 @@ def write_state(path, state, key):
     text = json.dumps(facts)
     _check_records(json.loads(text)["records"], state.history)
     text = json.dumps({"checksum": hashlib.sha256(text.encode()).hexdigest(), "facts": text})
-    _replace(Path(f"{path}.safetensors"), tensors)
-    _replace(Path(f"{path}.json"), text.encode())
+    replace_file(Path(f"{path}.safetensors"), tensors)
+    replace_file(Path(f"{path}.json"), text.encode())
 
 
 def _check_records(stored, history):
@@ -60,18 +59,6 @@ def _check_records(stored, history):
     for fields, record in zip(stored, history, strict=True):
         if repr(_record(fields)) != repr(record):
             raise TypeError(f"JSON does not keep the record of round {record.round}: {record!r}")
-
-
-def _replace(path, content):
-    """Write a file in one step: under another name first. Whoever may read the folder may read it."""
-    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def read_state(path, fresh, key, n_rounds):

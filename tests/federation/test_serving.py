@@ -1,6 +1,7 @@
 """What is kept for predicting: without rows, small, on disk without pickle, read without importing anything."""
 
 import json
+import os
 import pickle
 
 import numpy as np
@@ -173,6 +174,14 @@ def test_no_file_is_a_pickle(folder):
     assert sorted(path.name for path in folder.iterdir()) == ["model.json", "model.safetensors"]
     json.loads((folder / "model.json").read_text())
     load_file(folder / "model.safetensors")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such bits")
+def test_who_may_read_the_folder_may_read_the_model(folder):
+    """A model is often written by one account and served by another."""
+    (folder / "usual").write_text("")
+    usual = (folder / "usual").stat().st_mode
+    assert {file.stat().st_mode for file in folder.iterdir()} == {usual}
 
 
 def test_damaged_files_are_refused(folder, tmp_path):
