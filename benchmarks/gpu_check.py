@@ -18,7 +18,7 @@ from benchmarks.suites._machine import facts_of_run
 from benchmarks.suites._markdown import table
 from benchmarks.suites._relabel_job import many_clients
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler
-from fedrela_sk.federation._relabeling_together import relabel_together
+from fedrela_sk.federation.relabeling._all_clients import relabel_together
 from fedrela_sk.training import Stacked
 
 # clients, mean rows of each, classes

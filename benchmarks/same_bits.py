@@ -2,7 +2,8 @@
 
 Short fits over every method, engine, kind of weights, rule of participation, relabeler, sampler and setting of
 `memory`, and at one site, run in this working tree and in a clone of REVISION, on the same machine with the same
-libraries. Hashes of weights, histories, new labels and posteriors must be equal. The last line is for the commit body.
+libraries. Hashes of weights, histories, new labels and posteriors must be equal; the last line printed goes into the
+commit body.
 
 The fits use only names that both revisions know; notes are compared by their number, since their wording may change.
 """

@@ -132,8 +132,8 @@ def relabel():
 def clients():
     """Relabelling of many clients in one pass against one relabeler a client; posteriors are given."""
     from fedrela_sk import FedReLaRelabeler
-    from fedrela_sk.federation._relabeling import relabel_alone
-    from fedrela_sk.federation._relabeling_together import relabel_together
+    from fedrela_sk.federation.relabeling._all_clients import relabel_together
+    from fedrela_sk.federation.relabeling._one_client import relabel_alone
 
     relabeler, found = FedReLaRelabeler(0.05), []
     for n_clients, n_rows, n_classes in ((9_946, 100, 2), (50, 1_000, 10)):

@@ -20,7 +20,7 @@ from benchmarks.suites._markdown import table
 from benchmarks.suites.paper._data import images
 from benchmarks.suites.paper._nets import make_net
 from fedrela_sk import DirichletSplit, FederatedClassifier, FedReLaRelabeler
-from fedrela_sk.federation._conductor import Conductor
+from fedrela_sk.federation._round import Conductor
 
 RESULTS = Path(__file__).parents[1] / "results"
 N_ROUNDS = 6

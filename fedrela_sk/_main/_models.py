@@ -13,7 +13,7 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler
-from fedrela_sk.federation._schedule import relabel_round
+from fedrela_sk.federation.relabeling._schedule import relabel_round
 from fedrela_sk.nets import MLP
 
 RELABEL_AT = 0.5  # of the rounds; earlier than the default, since there are few

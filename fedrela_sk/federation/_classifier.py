@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedrela_sk._sklearn import UNUSED, HasMethods, Interval, StrOptions, _fit_context
 from fedrela_sk.algorithms import Algorithm
-from fedrela_sk.federation._answering import Answers
-from fedrela_sk.federation._checking import check_classes_for_instances, refuse_reserved
-from fedrela_sk.federation._conductor import Conductor
-from fedrela_sk.federation._planning import make_plan
-from fedrela_sk.federation._running import FitMetadata, Run
-from fedrela_sk.federation._serving import ServedClassifier
+from fedrela_sk.federation._fit import FitMetadata, Run
+from fedrela_sk.federation._round import Conductor
+from fedrela_sk.federation.fitted._answers import Answers
+from fedrela_sk.federation.fitted._serving import ServedClassifier
+from fedrela_sk.federation.setup._parameters import check_classes_for_instances, refuse_reserved
+from fedrela_sk.federation.setup._plan import make_plan
 from fedrela_sk.participation import Participation
 from fedrela_sk.training import (
     ENGINES,
@@ -27,7 +27,7 @@ from fedrela_sk.training import (
     threads_for,
     torch_threads,
 )
-from fedrela_sk.training._autocast import fresh_casts
+from fedrela_sk.training.runtime._autocast import fresh_casts
 
 
 class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEstimator):

@@ -7,12 +7,12 @@ from fedrela_sk._random import Purpose
 from fedrela_sk.algorithms import Recipe, RoundFacts
 from fedrela_sk.algorithms._records import trainable_names
 from fedrela_sk.exceptions import ClientError, FedReLaError, NotFiniteError
-from fedrela_sk.federation._schedule import lr_factor
+from fedrela_sk.federation.relabeling._schedule import lr_factor
 from fedrela_sk.training import Model
-from fedrela_sk.training._generator import forked_generators, seed_generators
 from fedrela_sk.training._hook_checks import check_tensors
 from fedrela_sk.training._net import write_tensors
-from fedrela_sk.training._replica import private_copy
+from fedrela_sk.training.runtime._generator import forked_generators, seed_generators
+from fedrela_sk.training.runtime._replica import private_copy
 
 
 def server_round(algorithm, updates, params, server_state, facts, stretch=None):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrela_sk.federation._validation import Validation
+from fedrela_sk.federation.setup._validation import Validation
 from fedrela_sk.report import History
 from fedrela_sk.training import LocalData
 

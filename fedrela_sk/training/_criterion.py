@@ -13,7 +13,7 @@ from torch import nn
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.losses import PriorLoss
 from fedrela_sk.losses._mean import weights_in_mean
-from fedrela_sk.training._generator import forked_generators
+from fedrela_sk.training.runtime._generator import forked_generators
 
 # how far a row of probabilities may sum from 1, by dtype of the module
 _SUM_TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}

@@ -9,10 +9,10 @@ from torch import nn
 
 from fedrela_sk._sklearn import Interval, StrOptions, validate_parameter_constraints
 from fedrela_sk.exceptions import NetError
-from fedrela_sk.training._crew import Crew
-from fedrela_sk.training._graph import NotStackable
-from fedrela_sk.training._loop import LoopEngine
-from fedrela_sk.training._stacked import StackedEngine
+from fedrela_sk.training.loop._engine import LoopEngine
+from fedrela_sk.training.runtime._workers import Crew
+from fedrela_sk.training.stacked._engine import StackedEngine
+from fedrela_sk.training.stacked._graph import NotStackable
 
 # Up to this many parameters a dense net is faster stacked than one client after the other on a CPU, as
 # measured by `python -m benchmarks.run auto_table` (benchmarks/results/auto_table.csv), at batches of 8 to 512.

@@ -13,9 +13,9 @@ from fedrela_sk._random import Purpose
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.losses import Progress
 from fedrela_sk.training._criterion import check_criterion, check_output, use_dtype
-from fedrela_sk.training._generator import forked_generators, seed_generators
-from fedrela_sk.training._replica import replica_of
 from fedrela_sk.training._skorch_settings import check_callbacks, check_parts, check_settings
+from fedrela_sk.training.runtime._generator import forked_generators, seed_generators
+from fedrela_sk.training.runtime._replica import replica_of
 
 BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk.algorithms import CReFF, FedAvg, Job, RoundFacts
 from fedrela_sk.algorithms._creff import matching_loss
-from fedrela_sk.training._generator import forked_generators, seed_generators
+from fedrela_sk.training.runtime._generator import forked_generators, seed_generators
 from tests.algorithms.heads import GROUPS, OneLayer, X, Y, data_of, fit_small, local_of, model_of, run
 from tests.algorithms.helpers import TwoLayers, fit, three_classes
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from fedrela_sk._random import Purpose
 from fedrela_sk.algorithms import FedAvg, FedLoGe
 from fedrela_sk.exceptions import FedReLaWarning
-from fedrela_sk.training._generator import seed_generators
+from fedrela_sk.training.runtime._generator import seed_generators
 from tests.algorithms.heads import (
     GROUPS,
     OneLayer,

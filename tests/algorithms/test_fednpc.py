@@ -7,7 +7,7 @@ from torch import nn
 
 from fedrela_sk._random import Purpose
 from fedrela_sk.algorithms import FedAvg, FedNPC
-from fedrela_sk.training._generator import forked_generators, seed_generators
+from fedrela_sk.training.runtime._generator import forked_generators, seed_generators
 from tests.algorithms.heads import X, fit_small, model_of, run, softmax
 
 

@@ -11,7 +11,7 @@ from torch import nn
 from fedrela_sk.algorithms import CReFF, FedETF, FedLF, FedLoGe, FedNPC, FedROD, FedYoYo
 from fedrela_sk.algorithms._heads import features_of
 from fedrela_sk.exceptions import NetError
-from fedrela_sk.federation._validation import Validation
+from fedrela_sk.federation.setup._validation import Validation
 from fedrela_sk.nets import find_head
 from tests.algorithms.heads import (
     Probabilities,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedrela_sk.federation._asking import ask_clients
+from fedrela_sk.federation.clients._reports import ask_clients
 from tests.algorithms.conductors import CODES, NAMES, OWNER, SPECS, X, conductor_of
 
 ROUND = 3

@@ -9,9 +9,13 @@ from fedrela_sk import FederatedClassifier
 from fedrela_sk._random import client_code
 from fedrela_sk._update import ClientSpec
 from fedrela_sk.algorithms import FedAvg, RoundFacts
-from fedrela_sk.federation._conductor import Conductor
-from fedrela_sk.federation._relabeling import check_relabel_posteriors, collect_posteriors, relabel_alone
+from fedrela_sk.federation._round import Conductor
 from fedrela_sk.federation._state import Plan
+from fedrela_sk.federation.relabeling._one_client import (
+    check_relabel_posteriors,
+    collect_posteriors,
+    relabel_alone,
+)
 from fedrela_sk.training import LocalData, Loop, build_net, tensors_of
 
 

@@ -11,7 +11,7 @@ from skorch.callbacks import GradientNormClipping
 
 from fedrela_sk import FedReLaRelabeler
 from fedrela_sk.algorithms import SCAFFOLD, FedAvg, LocalOnly
-from fedrela_sk.federation._validation import Validation
+from fedrela_sk.federation.setup._validation import Validation
 from fedrela_sk.training import Stacked
 from tests.federation.helpers import WithDropout, make_conductor, make_fed, make_net, make_rows, make_spec
 

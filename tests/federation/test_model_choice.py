@@ -57,7 +57,7 @@ def test_weights_of_validation_rows_count():
 
 
 def _trained_rows(fed):
-    from fedrela_sk.federation._validation import hold_out
+    from fedrela_sk.federation.setup._validation import hold_out
     from tests.federation.helpers import make_spec
 
     return hold_out(make_spec(0, np.arange(80)), fed.validation, seed=0).train_rows

@@ -19,7 +19,7 @@ from fedrela_sk.nets import (
     mark_head,
     swap_head,
 )
-from fedrela_sk.training._stackable import stacked_forward
+from fedrela_sk.training.stacked._stackable import stacked_forward
 from tests.nets.branches import Branches, Pair, Unused
 
 X = torch.arange(10.0).reshape(2, 5) / 10

@@ -14,7 +14,7 @@ from fedrela_sk.algorithms import FedAvg
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.training import ENGINES, Engine, Loop, LoopEngine, Stacked, StackedEngine, start_engine
 from fedrela_sk.training import _engine as room
-from fedrela_sk.training._crew import Crew
+from fedrela_sk.training.runtime._workers import Crew
 from tests.training import nets
 
 N_CLIENTS = 10

@@ -1,0 +1,73 @@
+"""What a fit leaves behind: fitted attributes from a model and the books of its rounds."""
+
+import copy
+from dataclasses import replace
+
+from fedrela_sk.federation.clients._counts import class_count, client_sizes
+from fedrela_sk.federation.fitted._own_models import OwnModels
+from fedrela_sk.federation.relabeling._one_client import relabeling_report
+from fedrela_sk.training._net import write_tensors
+from fedrela_sk.training.runtime._replica import independent_net
+
+
+def fitted_attributes(conductor, state, net, params, kept):
+    """Fitted attributes of `FederatedClassifier` by name.
+
+    Parameters
+    ----------
+    conductor : Conductor
+    state : State
+        The books of the rounds so far.
+    net : initialised skorch net
+        Gets the model and keeps it.
+    params : dict of tensors
+        The model as it predicts.
+    kept : dict
+        Position of a client to the model's tensors that stay there.
+    """
+    plan = conductor.plan
+    y_relabeled = plan.classes[state.codes]
+    write_tensors(net.module_, params)
+    _forget_training(net)
+    return {
+        "classes_": plan.classes,
+        "n_features_in_": plan.data.X.shape[1],
+        "net_": net if plan.algorithm.averages else None,
+        "clients_": [spec.rows for spec in plan.specs],
+        "client_names_": [spec.key for spec in plan.specs],
+        "class_count_": class_count(plan, state),
+        "relabelers_": [
+            getattr(state.relabelings.get(spec.position), "relabeler", None) for spec in plan.specs
+        ],
+        "y_relabeled_": y_relabeled,
+        "relabeled_mask_": y_relabeled != plan.labels,
+        "kept_mask_": state.keep.copy(),
+        "relabel_round_": _relabel_round(plan, state),
+        "history_": state.history,
+        "_algorithm": plan.algorithm,
+        "_takes_integers": not plan.data.X.dtype.is_floating_point,
+        "_report": relabeling_report(plan.specs, state.relabelings, plan.labels, y_relabeled),
+        "_own_models": OwnModels.of(plan.algorithm, net, params, kept, client_sizes(plan, state)),
+    }
+
+
+def _relabel_round(plan, state):
+    """The relabel round, None before it has begun: a callback may have stopped the fit."""
+    begun = plan.first_relabel is not None and len(state.history) > plan.first_relabel
+    return plan.first_relabel if begun else None
+
+
+def snapshot(conductor, state):
+    """Fitted attributes after the round that just ended, on a net and books of their own."""
+    conductor.engine.forget()
+    state = replace(state, history=copy.deepcopy(state.history))
+    params = conductor.server.predicting(state)
+    return fitted_attributes(conductor, state, independent_net(conductor.net), params, dict(state.kept))
+
+
+def _forget_training(net):
+    """Leave nothing of the client that trained last: no gradients, no history, a fresh optimiser, evaluation mode."""
+    net.module_.zero_grad(set_to_none=True)
+    net.module_.eval()
+    net.initialize_optimizer()
+    net.initialize_history()

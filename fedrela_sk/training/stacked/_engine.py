@@ -1,0 +1,122 @@
+"""The stacked engine: many clients in one pass, their parameters stacked along a leading axis."""
+
+from contextlib import nullcontext
+
+import torch
+
+from fedrela_sk._random import Purpose
+from fedrela_sk.exceptions import ClientError, NetError
+from fedrela_sk.training._model import Model
+from fedrela_sk.training._net import read_settings
+from fedrela_sk.training.runtime._generator import drawing_generators, seed_generators, training_draws
+from fedrela_sk.training.stacked._chunk_run import CohortRun
+from fedrela_sk.training.stacked._chunks import make_cohorts
+from fedrela_sk.training.stacked._graph import NotStackable
+from fedrela_sk.training.stacked._stackable import clip_rule, stacked_forward
+
+
+class StackedEngine:
+    """Trains the clients of a cohort in one pass.
+
+    The batches, the hooks and the mathematics are those of the loop engine; sums run in another order.
+
+    Parameters
+    ----------
+    net : initialised skorch net
+    data : LocalData
+    algorithm : Algorithm
+    n_classes : int
+    seed : int
+    cohort_size : int
+        Clients that train at once. Memory grows with it; results depend on it by rounding.
+    precision : {None, "bf16"}
+        "bf16": products under `torch.autocast`; None: the module's own dtype.
+
+    Raises
+    ------
+    NotStackable
+        If the net, its criterion, optimiser or callbacks cannot be stacked.
+    """
+
+    name = "stacked"
+
+    def __init__(self, net, data, algorithm, n_classes, seed, cohort_size, precision=None):
+        self.net = net
+        self.data = data
+        self.algorithm = algorithm
+        self.n_classes = n_classes
+        self.seed = seed
+        self.unit_size = cohort_size
+        self.precision = precision
+        self.settings = read_settings(net)
+        if data.mixing is not None:
+            raise NotStackable(f"{data.mixing!r} draws partners for every batch, one client after the other")
+        self.forward, self.kind = stacked_forward(net, data.X, algorithm)
+        self.clip = clip_rule(self.settings.callbacks)
+        module = net.module_
+        self.param_names = {name: p.requires_grad for name, p in module.named_parameters()}
+        self.trainable = tuple(name for name, learns in self.param_names.items() if learns)
+        self.model = Model(module, net.criterion_, n_classes)
+        self.plans = {}
+        self._draws = training_draws(net, self.settings.callbacks, algorithm)
+        self.output_checked = False
+
+    def train(self, round, tasks, server_state, lr_factor=1.0, progress=0.0):
+        """Updates of the clients of one round, a `CohortUpdate` per cohort, in the plan's order.
+
+        Parameters and errors as in `LoopEngine.train`.
+        """
+        for cohort in self.units(list(tasks)):
+            yield from self.train_unit(round, cohort, server_state, lr_factor, progress)
+
+    def close(self):
+        """Nothing is held outside this process."""
+
+    def forget(self):
+        """Nothing is left in the module: only nets are stacked that keep nothing outside their tensors."""
+
+    def set_data(self, data):
+        """Go on with other `LocalData`, as clients' samplers made them."""
+        self.data = data
+
+    def units(self, tasks, n_workers=1):
+        """The cohorts of a round: groups of tasks that one worker takes at a time, however many work."""
+        return make_cohorts(tasks, self.settings, self.unit_size)
+
+    def train_unit(self, round, tasks, server_state, lr_factor, progress=0.0):
+        """`CohortUpdate` of one cohort, in a list; `tasks` are ordered as `units` orders them."""
+        try:
+            with drawing_generators(self._draws, self.net.device):
+                return [self._train(round, tasks, server_state, lr_factor, progress)]
+        except NetError as error:
+            raise NetError(f"Round {round}, clients {_names(tasks)}: {error}") from error
+        except ClientError:
+            raise
+        except Exception as error:
+            raise ClientError(
+                f"Clients {_names(tasks)} failed in round {round}: {type(error).__name__}: {error}. "
+                "engine='loop' trains them one by one and names the one that fails."
+            ) from error
+
+    def autocast(self):
+        """Where products run in a shorter dtype, if they are to."""
+        if self.precision is None:
+            return nullcontext()
+        return torch.autocast(self.data.X.device.type, dtype=torch.bfloat16)
+
+    def _train(self, round, tasks, server_state, lr_factor, progress):
+        self.net.module_.train()  # Dropout acts through the module's own layers
+        if self._draws:
+            seed_generators(self.net.device, self.seed, Purpose.MODULE, round, tasks[0].client.code)
+        run = self.cohort_run(round, tasks, server_state, lr_factor, progress)
+        run.all_steps()
+        return run.update()
+
+    def cohort_run(self, round, tasks, server_state, lr_factor, progress=0.0):
+        """One cohort in one round, laid out but not trained yet."""
+        return CohortRun(self, round, tasks, server_state, lr_factor, progress)
+
+
+def _names(tasks):
+    keys = [task.client.key for task in tasks]
+    return f"{keys}" if len(keys) <= 5 else f"{keys[:5]} and {len(keys) - 5} more"
