@@ -87,7 +87,7 @@ def _engines():
     for job, rounds in (("even", 4), ("tab", 4), ("cnn", 3)):
         loop, seconds, peak = fit(job, "loop", "cuda", rounds)
         rows.append([job, "loop", f"{seconds:.4f}", f"{peak:.0f}", ""])
-        for engine in (Stacked(), Stacked(cohort_size=100), Stacked(cohort_size=100, precision="bf16")):
+        for engine in (Stacked(), Stacked(chunk_size=100), Stacked(chunk_size=100, precision="bf16")):
             other, seconds, peak = fit(job, engine, "cuda", rounds)
             apart = f"{difference(loop, other):.2e}"
             rows.append([job, str(engine), f"{seconds:.4f}", f"{peak:.0f}", apart])

@@ -54,7 +54,7 @@ def seed_from(random_state):
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
-def client_code(key):
+def client_stream_id(key):
     """A 64-bit integer for a client's key (its group label or position), the same in every process.
 
     Parameters
@@ -64,7 +64,7 @@ def client_code(key):
 
     Returns
     -------
-    code : int in [0, 2**64)
+    stream_id : int in [0, 2**64)
     """
     key = key.item() if isinstance(key, np.generic) else key
     text = f"{type(key).__name__}:{key!r}".encode()
@@ -72,7 +72,7 @@ def client_code(key):
 
 
 def bit_generator(seed, purpose, round=0, client=0):
-    """The Philox bit generator of one stream; `client` is an integer, see `client_code`."""
+    """The Philox bit generator of one stream; `client` is an integer, see `client_stream_id`."""
     return np.random.Philox(np.random.SeedSequence(_entropy(seed, purpose, round, client)))
 
 
@@ -110,7 +110,7 @@ def stream_keys(seed, purpose, round, clients):
     seed, purpose, round
         As everywhere here.
     clients : sequence of int
-        See `client_code`.
+        See `client_stream_id`.
 
     Returns
     -------

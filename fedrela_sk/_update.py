@@ -18,7 +18,7 @@ class ClientSpec:
     ----------
     key : label or int
         Its group label, or its position in the split.
-    code : int
+    stream_id : int
         `key` hashed by a fixed function; keys the client's random streams.
     position : int
         Its place in `client_names_`.
@@ -29,7 +29,7 @@ class ClientSpec:
     """
 
     key: Any
-    code: int
+    stream_id: int
     position: int
     rows: np.ndarray
     train_rows: np.ndarray
@@ -102,7 +102,7 @@ class ClientUpdate:
 
 
 @dataclass(frozen=True)
-class CohortUpdate:
+class ChunkUpdate:
     """The updates of several clients that trained at once, every tensor with a leading client axis.
 
     Attributes

@@ -14,7 +14,7 @@ from fedrela_sk._labels import (
     same_names,
     sorted_names,
 )
-from fedrela_sk._random import client_code
+from fedrela_sk._random import client_stream_id
 from fedrela_sk.exceptions import GroupsError, LabelError
 from tests.names import BIG, BOOLEANS, BOTH_SIGNS, CONTAINERS, DAYS, HUGE, MISSING, WORDS, container
 
@@ -74,18 +74,18 @@ def test_a_missing_name_is_refused_with_its_row(kind):
 def test_a_clients_streams_do_not_depend_on_the_container(kind, expected):
     keys = python_values(sorted_names(check_names(container(kind, [0, 1, 2])))[0])
     plain = CONTAINERS[kind][1]
-    assert [client_code(key) for key in keys] == [client_code(np.array(plain)[k]) for k in range(3)]
+    assert [client_stream_id(key) for key in keys] == [client_stream_id(np.array(plain)[k]) for k in range(3)]
 
 
 def test_codes_of_clients_are_what_they_were():
     """Random streams rest on them: integers, strings, booleans and floats keep theirs."""
     assert (
-        client_code(3)
-        == client_code(np.int8(3))
-        == client_code(python_values(check_names(pd.Series([3])))[0])
+        client_stream_id(3)
+        == client_stream_id(np.int8(3))
+        == client_stream_id(python_values(check_names(pd.Series([3])))[0])
     )
-    assert client_code(7) == 6197197215835486562
-    assert client_code("bank") == 339101838133591347
+    assert client_stream_id(7) == 6197197215835486562
+    assert client_stream_id("bank") == 339101838133591347
 
 
 @pytest.mark.parametrize(

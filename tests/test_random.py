@@ -8,7 +8,7 @@ import pytest
 from fedrela_sk._random import (
     Purpose,
     bit_generator,
-    client_code,
+    client_stream_id,
     integer_seed,
     integer_seeds,
     numpy_stream,
@@ -66,7 +66,7 @@ def test_uniforms_are_filled_row_by_row():
 
 @pytest.mark.parametrize(("seed", "round"), [(0, 0), (3, 2), (2**31 - 1, 500), (2**40 + 1, 2**33)])
 def test_entries_are_what_they_are_among_all(seed, round):
-    clients = [0, 1, 2**32, 2**63, 2**64 - 1, client_code("ca")]
+    clients = [0, 1, 2**32, 2**63, 2**64 - 1, client_stream_id("ca")]
     keys = stream_keys(seed, Purpose.RELABEL, round, clients)
     every = np.array([uniforms(seed, Purpose.RELABEL, (9, 7), round, client) for client in clients])
     owner = np.array([5, 0, 0, 3, 1, 4, 2, 5, 5])
@@ -77,7 +77,7 @@ def test_entries_are_what_they_are_among_all(seed, round):
 
 
 def test_integer_seeds_are_those_of_single_streams():
-    clients = [0, 1, 2**64 - 1, client_code("ca")]
+    clients = [0, 1, 2**64 - 1, client_stream_id("ca")]
     expected = [integer_seed(9, Purpose.RELABEL, 4, client) for client in clients]
     assert integer_seeds(stream_keys(9, Purpose.RELABEL, 4, clients)).tolist() == expected
     assert stream_keys(9, Purpose.RELABEL, 4, []).shape == (0, 2)
@@ -113,12 +113,12 @@ def test_integer_seeds_fit_other_generators():
     ],
 )
 def test_numpys_scalars_are_the_values_they_hold(key, same):
-    assert client_code(key) == client_code(same)
+    assert client_stream_id(key) == client_stream_id(same)
 
 
 def test_other_keys_have_other_codes():
     keys = [0, 1, -1, 10**12, "0", "1", "", "a", "A", True, False, 0.0, 1.0, b"0", b"a", *range(2, 2000)]
-    codes = [client_code(key) for key in keys]
+    codes = [client_stream_id(key) for key in keys]
     assert len(set(codes)) == len(keys)
     assert all(0 <= code < 2**64 for code in codes)
 
@@ -127,7 +127,7 @@ def test_other_keys_have_other_codes():
     ("key", "code"), [(0, 7163381271710615482), ("ca", 11177031826680930785), (True, 10996511484319467320)]
 )
 def test_codes_never_change(key, code):
-    assert client_code(key) == code
+    assert client_stream_id(key) == code
 
 
 def test_seeds_of_scikit_learns_kinds():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedrela_sk._update import ClientSpec, ClientUpdate, CohortUpdate, Receipt
+from fedrela_sk._update import ChunkUpdate, ClientSpec, ClientUpdate, Receipt
 from fedrela_sk.aggregation import WeightedMean
 
 SPECS = tuple(
@@ -24,8 +24,8 @@ class OneByOne:
         self.added.append(({name: tensor.tolist() for name, tensor in tensors.items()}, weight))
 
 
-def make_cohort():
-    return CohortUpdate(
+def make_chunk():
+    return ChunkUpdate(
         clients=SPECS,
         tensors={"w": torch.tensor([[1.0, 2.0], [5.0, 6.0]]), "n": torch.tensor([3, 4])},
         weights=np.array([1.0, 3.0]),
@@ -44,7 +44,7 @@ def test_an_update_says_nothing_but_what_it_must():
     assert ClientUpdate(SPECS[0], {}, 1.0).kept is not update.kept
 
 
-@pytest.mark.parametrize("record", [SPECS[0], ClientUpdate(SPECS[0], {}, 1.0), make_cohort()])
+@pytest.mark.parametrize("record", [SPECS[0], ClientUpdate(SPECS[0], {}, 1.0), make_chunk()])
 def test_records_cannot_be_changed(record):
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(record, dataclasses.fields(record)[0].name, None)
@@ -69,9 +69,9 @@ def test_an_update_folds_itself_in():
     assert update.singles() == (update,)
 
 
-def test_the_updates_of_a_cohort_one_by_one():
-    cohort = make_cohort()
-    first, second = cohort.singles()
+def test_the_updates_of_a_chunk_one_by_one():
+    chunk = make_chunk()
+    first, second = chunk.singles()
     assert (first.client, second.client) == SPECS
     assert (first.tensors["w"].tolist(), first.tensors["n"].item()) == ([1.0, 2.0], 3)
     assert (second.tensors["w"].tolist(), second.tensors["n"].item()) == ([5.0, 6.0], 4)
@@ -83,34 +83,34 @@ def test_the_updates_of_a_cohort_one_by_one():
     assert (first.notes, second.notes) == ((), ("one row",))
     assert first.nbytes == 8 + 8 + 8
     first.tensors["w"].fill_(0)
-    assert cohort.tensors["w"][0].tolist() == [0, 0]
+    assert chunk.tensors["w"][0].tolist() == [0, 0]
 
 
-def test_a_cohort_folds_itself_in_whole_or_one_by_one():
-    cohort = make_cohort()
+def test_a_chunk_folds_itself_in_whole_or_one_by_one():
+    chunk = make_chunk()
     aggregator = OneByOne()
-    cohort.fold_into(aggregator)
+    chunk.fold_into(aggregator)
     assert aggregator.added == [
         ({"w": [1.0, 2.0], "n": 3}, 1.0),
         ({"w": [5.0, 6.0], "n": 4}, 3.0),
     ]
     whole = WeightedMean()
-    cohort.fold_into(whole)
+    chunk.fold_into(whole)
     assert whole.total_weight == 4
     assert whole.result()["w"].tolist() == [4.0, 5.0]
     assert whole.result()["n"].item() == 4
 
 
 def test_receipts_say_what_the_singles_hold():
-    cohort = make_cohort()
-    assert cohort.receipts() == [
+    chunk = make_chunk()
+    assert chunk.receipts() == [
         Receipt(SPECS[0], 4, 0.1, 8 + 8 + 8, ()),
         Receipt(SPECS[1], 2, 0.2, 8 + 8 + 8, ("one row",)),
     ]
-    assert cohort.receipts() == [receipt for single in cohort.singles() for receipt in single.receipts()]
+    assert chunk.receipts() == [receipt for single in chunk.singles() for receipt in single.receipts()]
 
 
-def test_a_cohort_that_sends_nothing_has_no_bytes():
-    cohort = dataclasses.replace(make_cohort(), tensors={})
-    assert [receipt.nbytes for receipt in cohort.receipts()] == [0, 0]
-    assert [single.nbytes for single in cohort.singles()] == [0, 0]
+def test_a_chunk_that_sends_nothing_has_no_bytes():
+    chunk = dataclasses.replace(make_chunk(), tensors={})
+    assert [receipt.nbytes for receipt in chunk.receipts()] == [0, 0]
+    assert [single.nbytes for single in chunk.singles()] == [0, 0]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedrela_sk._random import client_code
+from fedrela_sk._random import client_stream_id
 from fedrela_sk._update import ClientSpec
 
 
@@ -32,4 +32,4 @@ def many_clients(n_clients, n_rows, n_classes):
     Q = np.exp(logits)
     Q /= Q.sum(1, keepdims=True)
     parts = np.split(np.arange(len(y)), np.cumsum(sizes)[:-1])
-    return Q, y, [ClientSpec(k, client_code(k), k, rows, rows) for k, rows in enumerate(parts)]
+    return Q, y, [ClientSpec(k, client_stream_id(k), k, rows, rows) for k, rows in enumerate(parts)]

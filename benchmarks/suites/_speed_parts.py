@@ -201,7 +201,7 @@ def scale_one(n_rows, n_clients):
     )
     clock = Clock()
     classifier = FederatedClassifier(
-        net, clients=None, n_rounds=6, engine=Stacked(cohort_size=1000), random_state=0
+        net, clients=None, n_rounds=6, engine=Stacked(chunk_size=1000), random_state=0
     ).set_callbacks(clock)
     classifier.fit(X, y, groups=groups)
     return {

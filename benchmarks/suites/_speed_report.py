@@ -124,7 +124,7 @@ def _scale(found):
         for r in found
     ]
     return (
-        "## Size\n\n`make_payments`, one client per 100 rows on average, cohorts of 1,000, MLP 64-32, batches of "
+        "## Size\n\n`make_payments`, one client per 100 rows on average, chunks of 1,000, MLP 64-32, batches of "
         "32, one thread.\n\n" + table(columns, rows) + "\n![seconds a round over rows](speed_scale.png)\n"
     )
 

@@ -92,7 +92,7 @@ def _dot_regression(model, batch):
     h, logits = model.features(batch.x)
     vectors = model.module.get_submodule(model.head).vectors
     cosines = (F.normalize(h, dim=1) * vectors[batch.y]).sum(1)
-    mass = torch.where(own_class(logits, batch.y), batch.share[:, None], 0.0).sum(0)
-    n_present = (mass > 0).sum().clamp_min(1)  # none in a batch without weight
-    lengths = mass.sum() / (n_present * torch.where(mass > 0, mass, 1.0))
+    total = torch.where(own_class(logits, batch.y), batch.share[:, None], 0.0).sum(0)
+    n_present = (total > 0).sum().clamp_min(1)  # none in a batch without weight
+    lengths = total.sum() / (n_present * torch.where(total > 0, total, 1.0))
     return 0.5 * batch.mean(lengths[batch.y] * (cosines - 1) ** 2)

@@ -88,9 +88,9 @@ class FedLF(Algorithm):
 
 def class_means(h, y, weights, n_classes):
     """Weighted mean features of every class, (n_classes, n_features); 1e-8 for classes without weight."""
-    mass = torch.zeros(n_classes).to(h).index_add_(0, y, weights)[:, None]
+    total = torch.zeros(n_classes).to(h).index_add_(0, y, weights)[:, None]
     sums = torch.zeros(n_classes, h.shape[1]).to(h).index_add_(0, y, h * weights[:, None])
-    return torch.where(mass > 0, sums / torch.where(mass > 0, mass, 1.0), _ABSENT_CENTRE)
+    return torch.where(total > 0, sums / torch.where(total > 0, total, 1.0), _ABSENT_CENTRE)
 
 
 def distances_to(h, centres):

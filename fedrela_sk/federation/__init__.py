@@ -1,4 +1,4 @@
-"""The conductor: a federation simulated on one machine behind one scikit-learn classifier."""
+"""The simulation: a federation simulated on one machine behind one scikit-learn classifier."""
 
 from fedrela_sk.federation._classifier import FederatedClassifier
 from fedrela_sk.federation.fitted._model_files import load_model, save_model

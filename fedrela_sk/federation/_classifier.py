@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from fedrela_sk._sklearn import UNUSED, HasMethods, Interval, StrOptions, _fit_context
 from fedrela_sk.algorithms import Algorithm
 from fedrela_sk.federation._fit import FitMetadata, Run
-from fedrela_sk.federation._round import Conductor
+from fedrela_sk.federation._round import Simulation
 from fedrela_sk.federation.fitted._answers import Answers
 from fedrela_sk.federation.fitted._serving import ServedClassifier
 from fedrela_sk.federation.setup._parameters import check_classes_for_instances, refuse_reserved
@@ -104,10 +104,10 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
     engine : {"auto", "loop", "stacked"} or Engine, default="auto"
         How clients are trained. "loop": one after the other; runs any module. "stacked": many at once, for
         nets that have a stacked form; the same batches and the same mathematics, summed in another order.
-        An object carries settings: ``fedrela_sk.training.Stacked(cohort_size=64)``. "auto" decides by facts
+        An object carries settings: ``fedrela_sk.training.Stacked(chunk_size=64)``. "auto" decides by facts
         that are the same in every run (kinds of layers, parameters, batch size, device, clients).
     n_jobs : int or None, default=None
-        joblib workers over cohorts of clients (over clients, in the loop engine). Results do not depend on it
+        joblib workers over chunks of clients (over clients, in the loop engine). Results do not depend on it
         or on the backend.
     memory : str, path-like or None, default=None
         A folder, as in `sklearn.pipeline.Pipeline`. Training up to the relabel round does not depend on the
@@ -327,7 +327,7 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
             )
             self.engine_ = f"{engine.name} ({why})"
             with closing(engine):
-                fitted = Run(self, Conductor(plan, net, engine), given).all_rounds()
+                fitted = Run(self, Simulation(plan, net, engine), given).all_rounds()
         for name, value in fitted.items():
             setattr(self, name, value)
         return self

@@ -6,7 +6,7 @@ from sklearn.callback import ProgressBar
 
 from fedrela_sk.federation._progress import logger, logging_to_stderr, round_line
 from fedrela_sk.federation.cache._key import moved
-from fedrela_sk.federation.cache._rounds import PrefixMemory, key_or_warning, warn_unused
+from fedrela_sk.federation.cache._rounds import CachedRounds, key_or_warning, warn_unused
 from fedrela_sk.federation.fitted._attributes import fitted_attributes, snapshot
 from fedrela_sk.training import tensors_of
 
@@ -39,35 +39,35 @@ class Run:
     ----------
     estimator : FederatedClassifier
         Whose callbacks, `memory` and `verbose` count.
-    conductor : Conductor
+    simulation : Simulation
     given : dict
         What callbacks are shown of the data.
     """
 
-    def __init__(self, estimator, conductor, given):
+    def __init__(self, estimator, simulation, given):
         self.estimator = estimator
-        self.conductor = conductor
+        self.simulation = simulation
         self.given = given
 
     def all_rounds(self):
         """Run them all; the fitted attributes by name."""
-        conductor, shown = self.conductor, {"estimator": self.estimator, **self.given}
-        n_rounds = conductor.plan.n_rounds
-        state = conductor.start(tensors_of(conductor.net.module_))
+        simulation, shown = self.simulation, {"estimator": self.estimator, **self.given}
+        n_rounds = simulation.plan.n_rounds
+        state = simulation.start(tensors_of(simulation.net.module_))
         context = self.estimator._init_callback_context(max_subtasks=n_rounds, sequential_subtasks=False)
         context.call_on_fit_task_begin(**shown)
         with logging_to_stderr(self.estimator.verbose):
             state, done = self._before_relabelling(state, context)
             self._rounds(state, range(done, n_rounds), context)
-        conductor.engine.forget()
-        fitted = fitted_attributes(conductor, state, conductor.net, *conductor.finish(state))
+        simulation.engine.forget()
+        fitted = fitted_attributes(simulation, state, simulation.net, *simulation.finish(state))
         context.call_on_fit_task_end(**shown, reconstruction_attributes=self._shown(fitted))
         return fitted
 
     def _shown(self, fitted):
         """Fitted attributes for callbacks, to which rows of the fit are those of their own clients."""
-        specs = self.conductor.plan.specs
-        positions = np.full(len(self.conductor.plan.codes), -1)
+        specs = self.simulation.plan.specs
+        positions = np.full(len(self.simulation.plan.codes), -1)
         for spec in specs:
             positions[spec.rows] = spec.position
         return {**fitted, "_rows_of_fit": (self.given["X"], positions)}
@@ -77,8 +77,8 @@ class Run:
         key = self._key()
         if key is None:
             return state, 0
-        first = self.conductor.plan.first_relabel
-        with PrefixMemory(self.estimator.memory).entry(key) as entry:
+        first = self.simulation.plan.first_relabel
+        with CachedRounds(self.estimator.memory).entry(key) as entry:
             stored = None if entry is None else entry.read(state, first)
             if stored is not None:
                 if self.estimator.verbose:
@@ -91,8 +91,8 @@ class Run:
 
     def _key(self):
         """What the state at the relabel round depends on, None where nothing is kept."""
-        estimator, conductor = self.estimator, self.conductor
-        if estimator.memory is None or conductor.plan.first_relabel is None:
+        estimator, simulation = self.estimator, self.simulation
+        if estimator.memory is None or simulation.plan.first_relabel is None:
             return None
         for callback in getattr(estimator, "_skl_callbacks", ()):
             if not (type(callback) is ProgressBar or getattr(callback, "only_shows", False) is True):
@@ -102,12 +102,12 @@ class Run:
                 )
                 return None
         params, n_threads = estimator.get_params(deep=False), torch.get_num_threads()
-        return key_or_warning(params, conductor.plan, conductor.net, conductor.engine, n_threads)
+        return key_or_warning(params, simulation.plan, simulation.net, simulation.engine, n_threads)
 
     def _can_be_stored(self, key):
         """Whether the caller's objects are as they were before the rounds; a warning where they are not."""
-        conductor = self.conductor
-        changed = moved(self.estimator.get_params(deep=False), conductor.plan, conductor.engine, key)
+        simulation = self.simulation
+        changed = moved(self.estimator.get_params(deep=False), simulation.plan, simulation.engine, key)
         if changed:
             warn_unused(
                 f"training changed what {', '.join(changed)} holds, which a state from memory would not bring back"
@@ -116,15 +116,15 @@ class Run:
 
     def _rounds(self, state, rounds, context):
         """Run some rounds in place; whether a callback stopped the fit."""
-        conductor, shown = self.conductor, {"estimator": self.estimator, **self.given}
+        simulation, shown = self.simulation, {"estimator": self.estimator, **self.given}
         for round in rounds:
             task = context.subcontext(task_name="round", task_id=round)
             task.call_on_fit_task_begin(**shown)
-            conductor.run_round(state, round)
+            simulation.run_round(state, round)
             if self.estimator.verbose:
-                logger.info(round_line(state.history[-1], conductor.plan.n_rounds))
+                logger.info(round_line(state.history[-1], simulation.plan.n_rounds))
             stop = task.call_on_fit_task_end(
-                **shown, reconstruction_attributes=lambda: self._shown(snapshot(conductor, state))
+                **shown, reconstruction_attributes=lambda: self._shown(snapshot(simulation, state))
             )
             if stop:
                 state.history.notes.append(f"A callback stopped the fit after round {round}.")

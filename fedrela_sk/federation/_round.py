@@ -15,10 +15,10 @@ from fedrela_sk.federation._state import State
 from fedrela_sk.federation._traffic import model_nbytes, once_nbytes
 from fedrela_sk.federation.clients._counts import original_counts
 from fedrela_sk.federation.clients._reports import ask_clients
-from fedrela_sk.federation.clients._sampling import line_up
+from fedrela_sk.federation.clients._sampling import sample_cohort
 from fedrela_sk.federation.clients._tasks import TaskMaker
 from fedrela_sk.federation.clients._updates import Collecting
-from fedrela_sk.federation.clients._weights import mass
+from fedrela_sk.federation.clients._weights import total_weight
 from fedrela_sk.federation.fitted._own_models import OwnModels
 from fedrela_sk.federation.relabeling._all_clients import relabel_clients
 from fedrela_sk.federation.relabeling._recorded import can_relabel, take_recorded, with_recording
@@ -28,7 +28,7 @@ from fedrela_sk.training._net import write_tensors
 from fedrela_sk.training._posteriors import unit_of
 
 
-class Conductor:
+class Simulation:
     """Runs the rounds of one fit.
 
     Parameters
@@ -49,7 +49,7 @@ class Conductor:
         self.plan = plan
         self.net = net
         self.engine = engine
-        self.present = [spec for spec in plan.specs if mass(spec.train_rows, plan.weights)]
+        self.present = [spec for spec in plan.specs if total_weight(spec.train_rows, plan.weights)]
         self.tasks = TaskMaker(plan, engine, net.criterion_, self.present)
         self.server = Server(plan, net, engine.settings, len(self.present))
         self._counts = original_counts(plan, self.present)
@@ -86,15 +86,15 @@ class Conductor:
         """One round, in place; its record is appended to ``state.history``."""
         began = time.perf_counter()
         algorithm = self.plan.algorithm
-        lineup = self._line_up(state, round)
-        chosen = lineup.specs
+        cohort = self._sample(state, round)
+        chosen = cohort.specs
         relabeled = self._relabel(state, chosen, round)
         predictor = len(relabeled) * _tree.nbytes(algorithm.for_relabeling(state.server))
         reported, asked_model = self._ask(state, chosen, round)
         tasks = with_recording(self.tasks.make(state, chosen, round), self.plan, state, round)
         sent = model_nbytes(algorithm, state, self._frozen) * len(tasks)
         sent += once_nbytes(algorithm, state, tasks, self._frozen)
-        receipts = self._train(state, round, tasks, lineup)
+        receipts = self._train(state, round, tasks, cohort)
         loss, score = self._validate(state, round)
         n_rows = {task.client.position: len(task.rows) for task in tasks}
         idle = [f"client {spec.key!r} has no row left" for spec in chosen if spec.position not in n_rows]
@@ -111,17 +111,17 @@ class Conductor:
                 valid_score=score,
                 n_relabeled=sum(self._n_changed(state, spec.train_rows) for spec in relabeled),
                 relabeled_clients=tuple(spec.key for spec in relabeled),
-                bytes_up=sum(receipt.nbytes for receipt in receipts) + reported + lineup.nbytes,
+                bytes_up=sum(receipt.nbytes for receipt in receipts) + reported + cohort.nbytes,
                 bytes_down=sent + asked_model + predictor,
                 seconds=time.perf_counter() - began,
                 notes=tuple(idle + sampled + trained),
             )
         )
 
-    def _line_up(self, state, round):
+    def _sample(self, state, round):
         """Who takes part, as the rule of participation says."""
         plan, sizes = self.plan, self.tasks.sizes(state)[list(self.tasks.numbers)]
-        return line_up(plan.participation, self.present, round, plan.seed, sizes, self._counts)
+        return sample_cohort(plan.participation, self.present, round, plan.seed, sizes, self._counts)
 
     def _relabel(self, state, chosen, round):
         """Relabel those of the chosen clients that are due; returns them.
@@ -207,14 +207,14 @@ class Conductor:
         state.server = algorithm.gather(answers.reports, state.server, facts)
         return answers.nbytes, received
 
-    def _train(self, state, round, tasks, lineup):
+    def _train(self, state, round, tasks, cohort):
         """Train and aggregate, in place; a `Receipt` for every update, in the order of folding.
 
         A round in which no client has rows left (relabellers may drop them) leaves the model as it is.
         """
         algorithm, started = self.plan.algorithm, state.params
         collecting = Collecting(self.plan, self.engine, self._parameters, state, round)
-        updates, stretch = collecting.updates(tasks, lineup)
+        updates, stretch = collecting.updates(tasks, cohort)
         if not (tasks and algorithm.averages):
             deque(updates, maxlen=0)
             return collecting.receipts

@@ -48,6 +48,6 @@ def client_orders(algorithm, task, settings, n_classes, seed, round):
     orders : ndarray of shape (epochs, n_rows), int64
     """
     if algorithm.overrides("order"):
-        stream = numpy_stream(seed, Purpose.BATCHES, round, task.client.code)
+        stream = numpy_stream(seed, Purpose.BATCHES, round, task.client.stream_id)
         return algorithm.order(task.y.cpu().numpy(), settings.epochs, n_classes, stream)
-    return epoch_orders(len(task.rows), settings.epochs, settings.shuffle, seed, round, task.client.code)
+    return epoch_orders(len(task.rows), settings.epochs, settings.shuffle, seed, round, task.client.stream_id)

@@ -188,10 +188,10 @@ def row_losses(criterion, logits, y):
 def _losses_of_kept(criterion, logits, shares):
     """Row losses for shares of the classes, of which one is ignored; torch refuses that."""
     kept = torch.arange(shares.shape[1], device=shares.device) != criterion.ignore_index
-    mass = (shares * kept).sum(1, keepdim=True)
+    total = (shares * kept).sum(1, keepdim=True)
     plain = copy(criterion)
     plain.ignore_index = -100
-    return mass[:, 0] * row_losses(plain, logits, shares * kept / torch.where(mass > 0, mass, 1.0))
+    return total[:, 0] * row_losses(plain, logits, shares * kept / torch.where(total > 0, total, 1.0))
 
 
 def row_shares(criterion, y, weights, class_weight=True, counts=None, progress=None):
@@ -221,8 +221,8 @@ def row_shares(criterion, y, weights, class_weight=True, counts=None, progress=N
     if criterion.reduction == "sum":
         return weights
     own = weights_in_mean(criterion, counts, progress) if class_weight else None
-    mass = (weights if own is None else weights * _of_class(own.to(weights), y)).sum(-1, keepdim=True)
-    return torch.where(mass > 0, weights / mass.clamp_min(torch.finfo(mass.dtype).tiny), 0 * weights)
+    total = (weights if own is None else weights * _of_class(own.to(weights), y)).sum(-1, keepdim=True)
+    return torch.where(total > 0, weights / total.clamp_min(torch.finfo(total.dtype).tiny), 0 * weights)
 
 
 def _of_class(table, y):

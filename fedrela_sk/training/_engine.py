@@ -10,7 +10,7 @@ from torch import nn
 from fedrela_sk._sklearn import Interval, StrOptions, validate_parameter_constraints
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.training.loop._engine import LoopEngine
-from fedrela_sk.training.runtime._workers import Crew
+from fedrela_sk.training.runtime._workers import WorkerPool
 from fedrela_sk.training.stacked._engine import StackedEngine
 from fedrela_sk.training.stacked._graph import NotStackable
 
@@ -39,8 +39,8 @@ class Stacked(Engine):
 
     Parameters
     ----------
-    cohort_size : int >= 1, default=64
-        Clients that train at once. Memory is O(cohort_size x model).
+    chunk_size : int >= 1, default=64
+        Clients that train at once. Memory is O(chunk_size x model).
     precision : {"bf16"} or None, default=None
         "bf16": products under `torch.autocast` in bfloat16; parameters keep the module's dtype.
     """
@@ -48,12 +48,12 @@ class Stacked(Engine):
     name = "stacked"
 
     _parameter_constraints = {
-        "cohort_size": [Interval(Integral, 1, None, closed="left")],
+        "chunk_size": [Interval(Integral, 1, None, closed="left")],
         "precision": [StrOptions({"bf16"}), None],
     }
 
-    def __init__(self, cohort_size=64, precision=None):
-        self.cohort_size = cohort_size
+    def __init__(self, chunk_size=64, precision=None):
+        self.chunk_size = chunk_size
         self.precision = precision
 
     def start(self, net, data, algorithm, n_classes, seed):
@@ -61,7 +61,7 @@ class Stacked(Engine):
         validate_parameter_constraints(
             self._parameter_constraints, self.get_params(deep=False), caller_name="Stacked"
         )
-        return StackedEngine(net, data, algorithm, n_classes, seed, self.cohort_size, self.precision)
+        return StackedEngine(net, data, algorithm, n_classes, seed, self.chunk_size, self.precision)
 
 
 ENGINES = {"loop": Loop, "stacked": Stacked}
@@ -86,7 +86,7 @@ def start_engine(engine, net, data, algorithm, n_classes, seed, n_clients, n_job
 
     Returns
     -------
-    running : LoopEngine, StackedEngine or Crew
+    running : LoopEngine, StackedEngine or WorkerPool
     why : str
 
     Raises
@@ -106,7 +106,7 @@ def start_engine(engine, net, data, algorithm, n_classes, seed, n_clients, n_job
         raise ValueError(
             f"n_jobs={n_jobs} needs a net in float32 or float64, got {data.dtype}. Leave n_jobs at None."
         )
-    return Crew(running, settings.start, n_jobs, n_threads), why
+    return WorkerPool(running, settings.start, n_jobs, n_threads), why
 
 
 def _start_here(engine, net, data, algorithm, n_classes, seed, n_clients):

@@ -33,11 +33,11 @@ def own_places(task, order):
 
 
 def places_of_steps(plan, tasks, epochs, recording):
-    """Where the rows of every step of a cohort are recorded.
+    """Where the rows of every step of a chunk are recorded.
 
     Parameters
     ----------
-    plan : CohortPlan
+    plan : ChunkBatches
     tasks : list of LocalTask
     epochs : int
     recording : Recording or None

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from fedrela_sk import FedReLaRelabeler
-from fedrela_sk._random import Purpose, client_code, numpy_stream
+from fedrela_sk._random import Purpose, client_stream_id, numpy_stream
 from fedrela_sk.algorithms import BalanceFL
 from fedrela_sk.algorithms._balancefl import balanced_order, mean_class_covariance, square_root
 from fedrela_sk.training import ClientData
@@ -269,8 +269,8 @@ def test_draws_are_of_client_and_round():
     X, y, groups = three_classes()
     fit(Listening(n_noise=2), TwoLayers, (X, y, groups), n_rounds=2, lr=1e-12)
     assert len(seen) == 6
-    draws = numpy_stream(0, Purpose.METHOD, 1, client_code(2)).standard_normal((2, 4))
-    own = numpy_stream(0, Purpose.METHOD, 0, client_code(2)).standard_normal((2, 4))
+    draws = numpy_stream(0, Purpose.METHOD, 1, client_stream_id(2)).standard_normal((2, 4))
+    own = numpy_stream(0, Purpose.METHOD, 0, client_stream_id(2)).standard_normal((2, 4))
     root, *_ = np.linalg.lstsq(np.r_[draws, own], np.r_[seen[5], seen[2]], rcond=None)
     np.testing.assert_allclose(root, root.T, atol=1e-8)  # the same symmetric root in both rounds
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from fedrela_sk._random import Purpose, client_code, numpy_stream
+from fedrela_sk._random import Purpose, client_stream_id, numpy_stream
 from fedrela_sk.algorithms import FedGraB, Job, RoundFacts
 from fedrela_sk.algorithms._fedgrab import balance, left_alone, norm_prior, tail
 from tests.algorithms.heads import (
@@ -169,7 +169,7 @@ def by_hand(n_rounds, classes, n_steps=2, lr=0.5, gains=(10, 0.01, 0.1)):
                 c for c, s in zip(order, before, strict=True) if prior.sum() and s >= 0.95 * prior.sum()
             ]
         for k, rows in enumerate(CLIENTS):
-            stream, x, y = numpy_stream(0, Purpose.METHOD, t, client_code(k)), X[rows], Y[rows]
+            stream, x, y = numpy_stream(0, Purpose.METHOD, t, client_stream_id(k)), X[rows], Y[rows]
             wk, bk, c = w, b, kept[k]
             for _ in range(n_steps):
                 alone, rank = [], 0

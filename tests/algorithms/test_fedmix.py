@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fedrela_sk._random import Purpose, client_code, numpy_stream
+from fedrela_sk._random import Purpose, client_stream_id, numpy_stream
 from fedrela_sk.algorithms import FedAvg, FedMix, Local
 from fedrela_sk.training import Batch, ClientData, Model
 from tests.algorithms.heads import WithBatchNorm
@@ -47,7 +47,7 @@ def by_hand(rule, lam=0.05, n_rounds=1, lr=0.5, n_steps=2):
         ends = []
         for k in (0, 1):
             x, y, v = X[k == GROUPS].ravel(), Y[k == GROUPS], w
-            stream = numpy_stream(0, Purpose.METHOD, round, client_code(k))
+            stream = numpy_stream(0, Purpose.METHOD, round, client_stream_id(k))
             for _ in range(n_steps):
                 pick = int(stream.integers(2))
                 v -= lr * rule(v, x, y, MEANS["x"][pick], MEANS["y"][pick, 1], lam)

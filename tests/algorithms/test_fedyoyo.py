@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from fedrela_sk._random import Purpose, client_code, numpy_stream
+from fedrela_sk._random import Purpose, client_stream_id, numpy_stream
 from fedrela_sk.algorithms import FedAvg, FedYoYo, RoundFacts
 from fedrela_sk.algorithms._fedyoyo import effective_numbers
 from tests.algorithms.heads import (
@@ -252,7 +252,7 @@ def test_a_round_by_hand():
     fed = fit_small("fedyoyo")
     ends, reports = [], []
     for k in (0, 1):
-        order = numpy_stream(0, Purpose.REPORT, 0, client_code(k)).permutation((k == GROUPS).sum())
+        order = numpy_stream(0, Purpose.REPORT, 0, client_stream_id(k)).permutation((k == GROUPS).sum())
         h, y = torch.from_numpy(X[k == GROUPS][order]), torch.from_numpy(Y[k == GROUPS][order])
         reports.append(effective_numbers(h, y, 3, 32).numpy())
     effective = 1 + sum(reports)
@@ -261,7 +261,7 @@ def test_a_round_by_hand():
         x, y = X[k == GROUPS], Y[k == GROUPS]
         counts = np.bincount(y, minlength=3)
         prior = 0.9 * effective / effective.sum() + 0.1 * counts / counts.sum()
-        stream = numpy_stream(0, Purpose.METHOD, 0, client_code(k))
+        stream = numpy_stream(0, Purpose.METHOD, 0, client_stream_id(k))
         w, b = W.copy(), B.copy()
         for _ in range(2):
             strong = x + 0.1 * x.std(0) * stream.standard_normal(x.shape)

@@ -7,22 +7,22 @@ import pytest
 import torch
 
 from fedrela_sk.federation.clients._reports import ask_clients
-from tests.algorithms.conductors import CODES, NAMES, OWNER, SPECS, X, conductor_of
+from tests.algorithms.simulations import CODES, NAMES, OWNER, SPECS, X, conductor_of
 
 ROUND = 3
 
 
-def sent(conductor, state, chosen, round):
+def sent(simulation, state, chosen, round):
     """(updates, reports) of some clients in one round."""
-    algorithm, server = conductor.plan.algorithm, state.server
-    tasks = conductor.tasks.make(state, chosen, round)
+    algorithm, server = simulation.plan.algorithm, state.server
+    tasks = simulation.tasks.make(state, chosen, round)
     broadcast = algorithm.broadcast(server) | algorithm.once(server)
-    updates = conductor.engine.train(round, tasks, broadcast)
+    updates = simulation.engine.train(round, tasks, broadcast)
     updates = [single for update in updates for single in update.singles()]
-    data, numbers = conductor.tasks.data, conductor.tasks.numbers
-    broadcast, n_classes = algorithm.broadcast(server), len(conductor.plan.classes)
+    data, numbers = simulation.tasks.data, simulation.tasks.numbers
+    broadcast, n_classes = algorithm.broadcast(server), len(simulation.plan.classes)
     answers = ask_clients(
-        algorithm, conductor.net, data, tasks, numbers, broadcast, round, conductor.plan.seed, n_classes
+        algorithm, simulation.net, data, tasks, numbers, broadcast, round, simulation.plan.seed, n_classes
     )
     return updates, answers.reports
 
@@ -34,10 +34,10 @@ def same(one, other):
 @pytest.mark.parametrize("name", NAMES)
 def test_updates_and_reports_see_no_other_client(name):
     """In a round that follows three others, so that servers and clients hold all the state they ever hold."""
-    conductor, state = conductor_of(name)
+    simulation, state = conductor_of(name)
     for round in range(ROUND):
-        conductor.run_round(state, round)
-    updates, reports = sent(conductor, copy.deepcopy(state), SPECS, ROUND)
+        simulation.run_round(state, round)
+    updates, reports = sent(simulation, copy.deepcopy(state), SPECS, ROUND)
     for spec, expected in zip(SPECS, updates, strict=True):
         others = spec.position != OWNER
         poisoned, permuted, later = X.copy(), CODES.copy(), copy.deepcopy(state)
@@ -56,9 +56,9 @@ def test_updates_and_reports_see_no_other_client(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_sent_holds_no_memory_of_the_rows(name):
-    conductor, state = conductor_of(name)
-    conductor.run_round(state, 0)
-    updates, reports = sent(conductor, state, SPECS, 1)
-    rows = conductor.plan.data.X.untyped_storage().data_ptr()
+    simulation, state = conductor_of(name)
+    simulation.run_round(state, 0)
+    updates, reports = sent(simulation, state, SPECS, 1)
+    rows = simulation.plan.data.X.untyped_storage().data_ptr()
     trees = [update.tensors for update in updates] + list(reports.values()) + [state.server, state.params]
     assert all(tensor.untyped_storage().data_ptr() != rows for tree in trees for tensor in tree.values())

@@ -6,10 +6,10 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from fedrela_sk import FederatedClassifier
-from fedrela_sk._random import client_code
+from fedrela_sk._random import client_stream_id
 from fedrela_sk._update import ClientSpec
 from fedrela_sk.algorithms import FedAvg, RoundFacts
-from fedrela_sk.federation._round import Conductor
+from fedrela_sk.federation._round import Simulation
 from fedrela_sk.federation._state import Plan
 from fedrela_sk.federation.relabeling._one_client import (
     check_relabel_posteriors,
@@ -87,7 +87,7 @@ def make_fed(net=None, **params):
 def make_spec(key, rows, position=0, train_rows=None):
     """A client."""
     rows = np.asarray(rows, dtype=np.int64)
-    return ClientSpec(key, client_code(key), position, rows, rows if train_rows is None else train_rows)
+    return ClientSpec(key, client_stream_id(key), position, rows, rows if train_rows is None else train_rows)
 
 
 def weights_of(fed):
@@ -124,7 +124,7 @@ def facts(n_updates):
 def make_conductor(
     X, codes, specs, *, net=None, algorithm=None, weights=None, seed=0, engine=None, **settings
 ):
-    """A conductor in the loop engine or another, below all input checks, and its state before round 0.
+    """A simulation in the loop engine or another, below all input checks, and its state before round 0.
 
     `settings` are fields of `Plan`; rows of `X` may hold anything.
     """
@@ -158,5 +158,5 @@ def make_conductor(
         **(defaults | settings),
     )
     engine = Loop() if engine is None else engine
-    conductor = Conductor(plan, net, engine.start(net, data, algorithm, len(classes), seed))
-    return conductor, conductor.start(tensors_of(net.module_))
+    simulation = Simulation(plan, net, engine.start(net, data, algorithm, len(classes), seed))
+    return simulation, simulation.start(tensors_of(net.module_))

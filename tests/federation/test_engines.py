@@ -159,7 +159,7 @@ def test_every_kind_of_module(module):
         {"algorithm": "local_only", "participation": 0.5, "n_rounds": 4},
         {"validation": 0.3, "select": "best_validation"},
         {"relabel_every": 1, "relabel_posteriors": {"mode": "train", "passes": 2}},
-        {"engine": Stacked(cohort_size=2)},
+        {"engine": Stacked(chunk_size=2)},
         {"module": Normed, "sample_weight": WEIGHTS + 1, "participation": 0.7, "validation": 0.2},
     ],
     ids=range(13),
@@ -239,11 +239,11 @@ def assert_same(one, other, rows=slice(None)):
 
 BITS = {
     "loop": {"engine": "loop"},
-    "stacked": {"engine": Stacked(cohort_size=3)},
-    "drawing": {"engine": Stacked(cohort_size=3), "module": Dropped, "validation": 0.2},
+    "stacked": {"engine": Stacked(chunk_size=3)},
+    "drawing": {"engine": Stacked(chunk_size=3), "module": Dropped, "validation": 0.2},
     "drawing loop": {"engine": "loop", "module": Dropped, "participation": 0.6},
     "kept": {
-        "engine": Stacked(cohort_size=3),
+        "engine": Stacked(chunk_size=3),
         "algorithm": "local_only",
         "participation": 0.6,
         "n_rounds": 4,
@@ -255,7 +255,7 @@ BITS = {
         "relabel_every": 1,
     },
     "recorded": {
-        "engine": Stacked(cohort_size=3),
+        "engine": Stacked(chunk_size=3),
         "relabel_posteriors": {"passes": "training"},
         "participation": 0.8,
         "n_rounds": 4,

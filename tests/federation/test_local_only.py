@@ -91,9 +91,9 @@ def test_weights_of_rows_weigh_the_mean():
     weights = np.where(GROUPS == "a", 2.0, 1.0)
     fed = make_fed(clients=None, algorithm="local_only")
     weighted = fed.fit(X, Y, groups=GROUPS, sample_weight=weights).predict_proba(X)
-    mass = [weights[key == GROUPS].sum() for key in "abc"]
+    total = [weights[key == GROUPS].sum() for key in "abc"]
     parts = [alone(key).predict_proba(X) for key in "abc"]
-    expected = sum(m * part for m, part in zip(mass, parts, strict=True)) / sum(mass)
+    expected = sum(m * part for m, part in zip(total, parts, strict=True)) / sum(total)
     np.testing.assert_allclose(weighted, expected, rtol=0, atol=1e-12)
 
 

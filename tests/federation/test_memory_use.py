@@ -18,9 +18,9 @@ from tests.federation.helpers import WithDropout, make_conductor, make_fed, make
 X, CODES = make_rows(30)
 
 
-def run(conductor, state, rounds):
+def run(simulation, state, rounds):
     for round in rounds:
-        conductor.run_round(state, round)
+        simulation.run_round(state, round)
 
 
 def tensors_alive():
@@ -41,14 +41,14 @@ def tensors_alive():
 )
 def test_nothing_piles_up(settings):
     specs = [make_spec(k, np.arange(k, 30, 2), k) for k in range(2)]
-    conductor, state = make_conductor(X, CODES, specs, n_rounds=200, **settings)
-    run(conductor, state, range(10))
+    simulation, state = make_conductor(X, CODES, specs, n_rounds=200, **settings)
+    run(simulation, state, range(10))
     before = tensors_alive()
     tracemalloc.start()
     try:
-        run(conductor, state, range(10, 15))
+        run(simulation, state, range(10, 15))
         start = tracemalloc.get_traced_memory()[0]
-        run(conductor, state, range(15, 30))
+        run(simulation, state, range(15, 30))
         gc.collect()
         grown = tracemalloc.get_traced_memory()[0] - start
     finally:
@@ -60,8 +60,8 @@ def test_nothing_piles_up(settings):
 @pytest.mark.parametrize("algorithm", [LocalOnly(), SCAFFOLD()], ids=["model", "state"])
 def test_what_stays_at_a_client_holds_nothing_of_others(algorithm):
     specs = [make_spec(k, np.arange(k, 30, 5), k) for k in range(5)]
-    conductor, state = make_conductor(X, CODES, specs, algorithm=algorithm, engine=Stacked())
-    run(conductor, state, range(2))
+    simulation, state = make_conductor(X, CODES, specs, algorithm=algorithm, engine=Stacked())
+    run(simulation, state, range(2))
     trees = [*state.kept.values(), *state.clients.values()]
     assert len(trees) == 5
     for tensor in (tensor for tree in trees for tensor in tree.values()):
@@ -69,11 +69,11 @@ def test_what_stays_at_a_client_holds_nothing_of_others(algorithm):
 
 
 def test_a_hundred_rounds_hold_no_more_than_their_records():
-    conductor, state = make_conductor(X, CODES, [make_spec(0, np.arange(30))], n_rounds=300)
-    run(conductor, state, range(20))
+    simulation, state = make_conductor(X, CODES, [make_spec(0, np.arange(30))], n_rounds=300)
+    run(simulation, state, range(20))
     gc.collect()
     before = len(gc.get_objects())
-    run(conductor, state, range(20, 120))
+    run(simulation, state, range(20, 120))
     gc.collect()
     assert len(gc.get_objects()) - before < 100 * 4
 
@@ -105,7 +105,7 @@ def test_updates_are_folded_as_they_come():
             return Watcher(super().aggregate())
 
     specs = [make_spec(k, np.arange(k, 30, 10), k) for k in range(10)]
-    conductor, state = make_conductor(X, CODES, specs, algorithm=Watching())
-    conductor.run_round(state, 0)
+    simulation, state = make_conductor(X, CODES, specs, algorithm=Watching())
+    simulation.run_round(state, 0)
     assert len(held) == 10
     assert max(held) <= 2  # the weight and the bias of the client before

@@ -32,15 +32,15 @@ SPECS = [make_spec(f"client {k}", np.flatnonzero(k == OWNER), k) for k in range(
 def one_round(X, codes, chosen, **settings):
     """What the chosen clients send and what they relabel, in round 2 from given global weights."""
     relabeler = FedReLaRelabeler(0.4)
-    conductor, state = make_conductor(X, codes, SPECS, relabeler=relabeler, first_relabel=ROUND, **settings)
+    simulation, state = make_conductor(X, codes, SPECS, relabeler=relabeler, first_relabel=ROUND, **settings)
     generator = torch.Generator().manual_seed(0)
     for tensor in state.params.values():
         if tensor.is_floating_point():
             noise = torch.rand(tensor.shape, generator=generator, dtype=torch.float64)
             tensor.add_(noise.to(tensor.dtype))
-    conductor._relabel(state, chosen, ROUND)
-    tasks = conductor.tasks.make(state, chosen, ROUND)
-    updates = list(conductor.engine.train(ROUND, tasks, state.server))
+    simulation._relabel(state, chosen, ROUND)
+    tasks = simulation.tasks.make(state, chosen, ROUND)
+    updates = list(simulation.engine.train(ROUND, tasks, state.server))
     return updates, state
 
 
@@ -82,12 +82,12 @@ def test_an_update_does_not_see_other_clients(module, settings):
 def test_the_server_runs_with_the_data_deleted():
     net = make_net(batch_size=8)
     updates, state = one_round(X, CODES, SPECS, net=net)
-    conductor, complete = make_conductor(X, CODES, SPECS, net=net)
-    data = weakref.ref(conductor.plan.data.X)
-    updates = list(conductor.engine.train(0, conductor.tasks.make(complete, SPECS, 0), {}))
+    simulation, complete = make_conductor(X, CODES, SPECS, net=net)
+    data = weakref.ref(simulation.plan.data.X)
+    updates = list(simulation.engine.train(0, simulation.tasks.make(complete, SPECS, 0), {}))
     expected, _ = server_round(FedAvg(), updates, complete.params, {}, facts)
     params = complete.params
-    del conductor, complete, state
+    del simulation, complete, state
     gc.collect()
     assert data() is None  # no update holds on to the rows
     after, _ = server_round(FedAvg(), updates, params, {}, facts)

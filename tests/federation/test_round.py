@@ -23,9 +23,9 @@ def three_clients():
     return [make_spec(k, rows, k) for k, rows in enumerate(np.split(np.arange(30), [6, 15]))]
 
 
-def run(conductor, state, n_rounds):
+def run(simulation, state, n_rounds):
     for round in range(n_rounds):
-        conductor.run_round(state, round)
+        simulation.run_round(state, round)
 
 
 class Drop(BaseEstimator):
@@ -62,22 +62,22 @@ def test_the_server_folds_what_it_is_sent():
 
 
 def test_updates_without_weight_cannot_be_averaged_and_the_round_is_named():
-    conductor, state = make_conductor(X, CODES, three_clients(), client_weight=[0, 0, 0])
+    simulation, state = make_conductor(X, CODES, three_clients(), client_weight=[0, 0, 0])
     with pytest.raises(ClientError, match=r"updates of round 3 could not be aggregated: .*client_weight"):
-        conductor.run_round(state, 3)
+        simulation.run_round(state, 3)
 
 
 def test_a_round_in_which_those_with_weight_are_absent_is_named_too():
-    conductor, state = make_conductor(
+    simulation, state = make_conductor(
         X, CODES, three_clients(), client_weight=[0, 0, 1], participation=0.34, seed=3
     )
     with pytest.raises(ClientError, match=r"updates of round \d could not be aggregated"):
-        run(conductor, state, 8)
+        run(simulation, state, 8)
 
 
 def test_a_record_says_what_happened():
-    conductor, state = make_conductor(X, CODES, three_clients(), net=make_net(batch_size=4, max_epochs=2))
-    conductor.run_round(state, 0)
+    simulation, state = make_conductor(X, CODES, three_clients(), net=make_net(batch_size=4, max_epochs=2))
+    simulation.run_round(state, 0)
     (record,) = state.history
     assert record.round == 0
     assert record.participants == (0, 1, 2)
@@ -92,9 +92,9 @@ def test_a_record_says_what_happened():
 
 
 def test_the_training_loss_is_the_mean_over_rows():
-    conductor, state = make_conductor(X, CODES, three_clients())
-    Q = posteriors(conductor.net, conductor.plan.data.X, 3)
-    conductor.run_round(state, 0)
+    simulation, state = make_conductor(X, CODES, three_clients())
+    Q = posteriors(simulation.net, simulation.plan.data.X, 3)
+    simulation.run_round(state, 0)
     # one full-batch step each: the loss is that of the weights that were sent
     expected = -np.log(Q[np.arange(30), CODES]).mean()
     assert state.history[0].train_loss == pytest.approx(expected, rel=1e-12)
@@ -102,16 +102,16 @@ def test_the_training_loss_is_the_mean_over_rows():
 
 def test_losses_and_participants_follow_the_order_in_which_updates_come():
     class Backwards:
-        """An engine whose plan folds clients in another order, as cohorts do."""
+        """An engine whose plan folds clients in another order, as chunks do."""
 
         def train(self, round, tasks, server_state, lr_factor, progress):
             for task in reversed(tasks):
                 yield ClientUpdate(task.client, dict(task.params), task.weight, loss=float(task.client.key))
 
-    conductor, state = make_conductor(X, CODES, three_clients())
-    Backwards.settings = conductor.engine.settings
-    conductor.engine = Backwards()
-    conductor.run_round(state, 0)
+    simulation, state = make_conductor(X, CODES, three_clients())
+    Backwards.settings = simulation.engine.settings
+    simulation.engine = Backwards()
+    simulation.run_round(state, 0)
     assert state.history[0].participants == (2, 1, 0)
     assert state.history[0].train_loss == pytest.approx((0 * 6 + 1 * 9 + 2 * 15) / 30)
 
@@ -121,8 +121,8 @@ def test_only_those_with_rows_are_asked():
     specs.insert(1, make_spec(9, [], 3))
     for position, spec in enumerate(specs):
         specs[position] = make_spec(spec.key, spec.rows, position)
-    conductor, state = make_conductor(X, CODES, specs)
-    conductor.run_round(state, 0)
+    simulation, state = make_conductor(X, CODES, specs)
+    simulation.run_round(state, 0)
     assert state.history.empty_clients == (9,)
     assert state.history[0].participants == (0, 1, 2)
 
@@ -142,15 +142,15 @@ def test_cells_of_rows_that_count_nothing_are_empty():
 
 
 def test_a_client_whose_rows_are_all_dropped_trains_no_more():
-    conductor, state = make_conductor(X, CODES, three_clients(), relabeler=Drop((6,)), first_relabel=1)
-    run(conductor, state, 3)
+    simulation, state = make_conductor(X, CODES, three_clients(), relabeler=Drop((6,)), first_relabel=1)
+    run(simulation, state, 3)
     assert [record.participants for record in state.history] == [(0, 1, 2), (1, 2), (1, 2)]
     assert [record.n_rows for record in state.history] == [30, 24, 24]
     assert state.history[1].relabeled_clients == (0, 1, 2)
     assert [record.notes for record in state.history][1:] == [("client 0 has no row left",)] * 2
     assert state.keep.tolist() == [False] * 6 + [True] * 24
-    np.testing.assert_array_equal(client_sizes(conductor.plan, state), [0, 9, 15])
-    np.testing.assert_array_equal(class_count(conductor.plan, state), np.bincount(CODES[6:], minlength=3))
+    np.testing.assert_array_equal(client_sizes(simulation.plan, state), [0, 9, 15])
+    np.testing.assert_array_equal(class_count(simulation.plan, state), np.bincount(CODES[6:], minlength=3))
 
 
 def test_dropped_rows_leave_training_weights_and_counts():
@@ -168,13 +168,13 @@ def test_dropped_rows_leave_training_weights_and_counts():
 
 
 def test_a_round_without_anyone_who_has_rows_leaves_the_model():
-    conductor, state = make_conductor(
+    simulation, state = make_conductor(
         X, CODES, three_clients(), relabeler=Drop((6, 9)), first_relabel=1, participation=0.34
     )
     idle = 0
     for round in range(12):
         before = {name: tensor.clone() for name, tensor in state.params.items()}
-        conductor.run_round(state, round)
+        simulation.run_round(state, round)
         record = state.history[-1]
         if record.participants == ():
             idle += 1
@@ -186,10 +186,10 @@ def test_a_round_without_anyone_who_has_rows_leaves_the_model():
 
 
 def test_no_row_left_anywhere_is_an_error_with_its_round():
-    conductor, state = make_conductor(X, CODES, three_clients(), relabeler=Drop((6, 9, 15)), first_relabel=1)
-    conductor.run_round(state, 0)
+    simulation, state = make_conductor(X, CODES, three_clients(), relabeler=Drop((6, 9, 15)), first_relabel=1)
+    simulation.run_round(state, 0)
     with pytest.raises(PartitionError, match=r"All clients are empty in round 1: relabelling .*mask"):
-        conductor.run_round(state, 1)
+        simulation.run_round(state, 1)
 
 
 def test_rows_come_back_at_a_refresh():
@@ -200,43 +200,43 @@ def test_rows_come_back_at_a_refresh():
             type(self).calls += 1
             return y, np.full(len(y), type(self).calls > 3 or len(y) != 6)
 
-    conductor, state = make_conductor(
+    simulation, state = make_conductor(
         X, CODES, three_clients(), relabeler=DropOnce(), first_relabel=1, relabel_every=2
     )
-    run(conductor, state, 4)
+    run(simulation, state, 4)
     assert [record.participants for record in state.history] == [(0, 1, 2), (1, 2), (1, 2), (0, 1, 2)]
 
 
 def test_validation_posteriors_that_are_not_finite_name_the_round():
     rows = torch.tensor([[0.0, 0, 0], [1e308, 1e308, 1e308]], dtype=torch.float64)
-    conductor, state = make_conductor(
+    simulation, state = make_conductor(
         X, CODES, three_clients(), validation=Validation(rows, np.array([0, 1]))
     )
     state.params["weight"] *= 1e3
     with pytest.raises(
         NotFiniteError, match=r"posterior of validation row 1 is not finite after round 2.*Scale"
     ):
-        conductor.run_round(state, 2)
+        simulation.run_round(state, 2)
 
 
 def test_errors_of_a_client_are_not_wrapped_twice():
-    conductor, state = make_conductor(X, CODES, three_clients(), net=make_net(lr=1e308, max_epochs=3))
+    simulation, state = make_conductor(X, CODES, three_clients(), net=make_net(lr=1e308, max_epochs=3))
     with pytest.raises(NotFiniteError, match=r"client 0 in round 0"):
-        run(conductor, state, 2)
-    conductor, state = make_conductor(X, CODES, three_clients(), net=make_net(module__n_classes=4))
+        run(simulation, state, 2)
+    simulation, state = make_conductor(X, CODES, three_clients(), net=make_net(module__n_classes=4))
     with pytest.raises(NetError, match=r"Client 0, round 0: .*\(rows, 3\); got \(6, 4\)"):
-        conductor.run_round(state, 0)
+        simulation.run_round(state, 0)
 
 
 def test_what_stays_at_a_client_is_given_back_to_it():
-    conductor, state = make_conductor(X, CODES, three_clients(), algorithm=LocalOnly())
+    simulation, state = make_conductor(X, CODES, three_clients(), algorithm=LocalOnly())
     start = state.params["weight"].clone()
-    conductor.run_round(state, 0)
+    simulation.run_round(state, 0)
     first = {position: kept["weight"].clone() for position, kept in state.kept.items()}
     assert set(first) == {0, 1, 2}
     assert torch.equal(state.params["weight"], start)
-    conductor.run_round(state, 1)
-    tasks = conductor.tasks.make(state, conductor.present, 2)
+    simulation.run_round(state, 1)
+    tasks = simulation.tasks.make(state, simulation.present, 2)
     for task in tasks:
         assert task.params["weight"] is state.kept[task.client.position]["weight"]
         assert not torch.equal(task.params["weight"], first[task.client.position])
@@ -252,9 +252,9 @@ def test_state_of_an_algorithm_is_kept_and_never_sent():
         def finish(self, params, local, run):
             return params, {"rounds": local.state["rounds"] + 1}
 
-    conductor, state = make_conductor(X, CODES, three_clients(), algorithm=Counts())
+    simulation, state = make_conductor(X, CODES, three_clients(), algorithm=Counts())
     plain, other = make_conductor(X, CODES, three_clients())
-    run(conductor, state, 3)
+    run(simulation, state, 3)
     run(plain, other, 3)
     assert [state.clients[position]["rounds"].item() for position in range(3)] == [3.0, 3.0, 3.0]
     assert torch.equal(state.params["weight"], other.params["weight"])
@@ -281,16 +281,16 @@ def test_prediction_without_a_global_model():
 
 def test_the_best_round_is_the_earliest_of_equals_and_keeps_its_own_weights():
     rows = torch.from_numpy(X)
-    conductor, state = make_conductor(
+    simulation, state = make_conductor(
         X, CODES, three_clients(), validation=Validation(rows, CODES), select="best_validation"
     )
     models = []
     for round in range(5):
-        conductor.run_round(state, round)
+        simulation.run_round(state, round)
         models.append({name: tensor.clone() for name, tensor in state.params.items()})
     scores = state.history.column("valid_score")
     best = int(np.argmax(scores))
-    params, kept = conductor.finish(state)
+    params, kept = simulation.finish(state)
     assert torch.equal(params["weight"], models[best]["weight"])
     assert kept == {}
     assert state.history.notes == []

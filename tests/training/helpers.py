@@ -5,7 +5,7 @@ import torch
 from skorch import NeuralNetClassifier
 from torch import nn
 
-from fedrela_sk._random import client_code
+from fedrela_sk._random import client_stream_id
 from fedrela_sk._update import ClientSpec
 from fedrela_sk.algorithms import FedAvg
 from fedrela_sk.algorithms._base import Algorithm
@@ -79,7 +79,7 @@ def make_task(loop, rows, y, *, key="a", params=None, state=None, weight=None, c
     rows = np.asarray(rows, dtype=np.int64)
     params = tensors_of(loop.net.module_) if params is None else params
     return LocalTask(
-        client=ClientSpec(key, client_code(key), 0, rows, rows),
+        client=ClientSpec(key, client_stream_id(key), 0, rows, rows),
         rows=torch.from_numpy(rows),
         y=torch.as_tensor(y),
         class_weights=None if class_weights is None else torch.tensor(class_weights, dtype=torch.float64),

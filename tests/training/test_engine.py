@@ -14,7 +14,7 @@ from fedrela_sk.algorithms import FedAvg
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.training import ENGINES, Engine, Loop, LoopEngine, Stacked, StackedEngine, start_engine
 from fedrela_sk.training import _engine as room
-from fedrela_sk.training.runtime._workers import Crew
+from fedrela_sk.training.runtime._workers import WorkerPool
 from tests.training import nets
 
 N_CLIENTS = 10
@@ -43,12 +43,12 @@ def test_loop_is_what_was_asked_for(engine):
     assert why == "asked for"
 
 
-@pytest.mark.parametrize(("engine", "cohort_size"), [("stacked", 64), (Stacked(7), 7)])
-def test_stacked_is_what_was_asked_for(engine, cohort_size):
+@pytest.mark.parametrize(("engine", "chunk_size"), [("stacked", 64), (Stacked(7), 7)])
+def test_stacked_is_what_was_asked_for(engine, chunk_size):
     running, why = start(engine, n_clients=1)
     assert type(running) is StackedEngine
     assert (running.unit_size, running.precision, running.kind, why) == (
-        cohort_size,
+        chunk_size,
         None,
         "direct",
         "asked for",
@@ -56,7 +56,7 @@ def test_stacked_is_what_was_asked_for(engine, cohort_size):
 
 
 def test_settings_of_the_engine_reach_it():
-    running, _ = start(Stacked(cohort_size=3, precision="bf16"))
+    running, _ = start(Stacked(chunk_size=3, precision="bf16"))
     assert (running.unit_size, running.precision) == (3, "bf16")
 
 
@@ -153,7 +153,7 @@ def test_one_worker_is_this_process(n_jobs):
 def test_more_workers_are_a_crew_of_the_same_kind():
     running, why = start(Stacked(5), n_jobs=2)
     running.close()
-    assert type(running) is Crew
+    assert type(running) is WorkerPool
     assert (running.name, running.kind, running.unit_size, why) == ("stacked", "direct", 5, "asked for")
     running, why = start("auto", nets.Convolution, n_jobs=2)
     running.close()
@@ -174,8 +174,8 @@ def test_more_workers_on_one_device_are_refused(monkeypatch):
 @pytest.mark.parametrize(
     ("engine", "message"),
     [
-        (Stacked(cohort_size=0), "'cohort_size' parameter of Stacked must be an int in the range"),
-        (Stacked(cohort_size=2.5), r"'cohort_size' parameter of Stacked .* Got 2\.5"),
+        (Stacked(chunk_size=0), "'chunk_size' parameter of Stacked must be an int in the range"),
+        (Stacked(chunk_size=2.5), r"'chunk_size' parameter of Stacked .* Got 2\.5"),
         (Stacked(precision="fp16"), r"'precision' parameter of Stacked .* Got 'fp16'"),
     ],
 )
@@ -187,10 +187,10 @@ def test_settings_are_checked_when_training_starts(engine, message):
 
 
 def test_engines_are_parameters_of_the_classifier():
-    fed = FederatedClassifier(engine=Stacked(cohort_size=5))
-    assert fed.get_params()["engine__cohort_size"] == 5
-    copy = clone(fed).set_params(engine__cohort_size=9, engine__precision="bf16")
-    assert (copy.engine.cohort_size, copy.engine.precision, fed.engine.cohort_size) == (9, "bf16", 5)
+    fed = FederatedClassifier(engine=Stacked(chunk_size=5))
+    assert fed.get_params()["engine__chunk_size"] == 5
+    copy = clone(fed).set_params(engine__chunk_size=9, engine__precision="bf16")
+    assert (copy.engine.chunk_size, copy.engine.precision, fed.engine.chunk_size) == (9, "bf16", 5)
     assert repr(Stacked()) == "Stacked()"
     assert {name: kind().name for name, kind in ENGINES.items()} == {name: name for name in ENGINES}
 

@@ -12,7 +12,7 @@ from torch import nn
 from fedrela_sk.algorithms import Algorithm, FedAvg
 from fedrela_sk.training import Loop, LoopEngine, Stacked, StackedEngine, posteriors
 from fedrela_sk.training._recorder import own_places
-from fedrela_sk.training.runtime._workers import Crew
+from fedrela_sk.training.runtime._workers import WorkerPool
 from tests.training import nets
 from tests.training.helpers import make_loop, make_task, train_one
 
@@ -144,7 +144,7 @@ def run(start, module, *, weighted=False, algorithm=None, n_jobs=None, record=Tr
     net = nets.make_net(module, **params)
     data, clients = nets.make_job(SIZES, weighted=weighted)
     engine = start(net, data, algorithm, nets.N_CLASSES, 0)
-    engine = engine if n_jobs is None else Crew(engine, start, n_jobs, 1)
+    engine = engine if n_jobs is None else WorkerPool(engine, start, n_jobs, 1)
     tasks = nets.make_tasks(clients, {n: t.clone() for n, t in nets.tensors_of(net.module_).items()})
     tasks = [replace(task, record=record and task.client.key % 2 == 0) for task in tasks]
     updates = list(engine.train(2, tasks, {}))
@@ -152,7 +152,7 @@ def run(start, module, *, weighted=False, algorithm=None, n_jobs=None, record=Tr
     return {single.client.key: single for update in updates for single in update.singles()}
 
 
-def small_cohorts(*args):
+def small_chunks(*args):
     return StackedEngine(*args, 3)
 
 
@@ -163,7 +163,7 @@ def small_cohorts(*args):
     ids=["plain", "weighted", "order", "full"],
 )
 def test_engines_record_the_same(module, settings):
-    loop, stacked = (run(start, module, **settings) for start in (LoopEngine, small_cohorts))
+    loop, stacked = (run(start, module, **settings) for start in (LoopEngine, small_chunks))
     for key, size in enumerate(SIZES):
         one, other = loop[key].recorded, stacked[key].recorded
         assert one.keys() == other.keys() == ({key} if key % 2 == 0 else set())
@@ -172,7 +172,7 @@ def test_engines_record_the_same(module, settings):
             torch.testing.assert_close(other[key], Q, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("start", [LoopEngine, small_cohorts])
+@pytest.mark.parametrize("start", [LoopEngine, small_chunks])
 @pytest.mark.parametrize("module", [nets.Dense, nets.Normed])
 def test_recording_changes_no_update(start, module):
     settings = {"algorithm": Balanced()}  # some rows need a pass of their own
@@ -183,7 +183,7 @@ def test_recording_changes_no_update(start, module):
         assert (update.loss, update.nbytes) == (other.loss, other.nbytes)
 
 
-@pytest.mark.parametrize("settings", [Loop(), Stacked(cohort_size=3)], ids=["loop", "stacked"])
+@pytest.mark.parametrize("settings", [Loop(), Stacked(chunk_size=3)], ids=["loop", "stacked"])
 def test_workers_record_the_same_bits(settings):
     alone = run(settings.start, nets.Normed)
     with joblib.parallel_config("threading"):

@@ -13,7 +13,7 @@ from fedrela_sk.federation.cache._not_keyable import NotKeyable
 from fedrela_sk.federation.cache._state_file import CorruptEntry, read_state, write_state
 
 
-class PrefixMemory:
+class CachedRounds:
     """A folder of states at the relabel round.
 
     Parameters
@@ -39,7 +39,7 @@ class PrefixMemory:
 
         Yields
         ------
-        entry : PrefixEntry or None
+        entry : CacheEntry or None
             None, with a warning, where the folder can neither be written nor read.
         """
         name = fingerprint(key)
@@ -51,15 +51,15 @@ class PrefixMemory:
             readable = self.folder.is_dir()
             if not readable:
                 _warn_unwritable(self.folder, error)
-            yield PrefixEntry(self.folder / name, key, error) if readable else None
+            yield CacheEntry(self.folder / name, key, error) if readable else None
             return
         try:
-            yield PrefixEntry(self.folder / name, key)
+            yield CacheEntry(self.folder / name, key)
         finally:
             lock.release()
 
 
-class PrefixEntry:
+class CacheEntry:
     """One state, read and written while its lock is held.
 
     Parameters

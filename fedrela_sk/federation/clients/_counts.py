@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedrela_sk.federation.clients._weights import mass
+from fedrela_sk.federation.clients._weights import total_weight
 from fedrela_sk.relabel._priors import class_counts
 
 
@@ -13,7 +13,7 @@ def kept_rows(state, spec):
 
 def client_sizes(plan, state):
     """Sum of the weights of every client's rows in training, ndarray of shape (n_clients,)."""
-    return np.array([mass(kept_rows(state, spec), plan.weights) for spec in plan.specs])
+    return np.array([total_weight(kept_rows(state, spec), plan.weights) for spec in plan.specs])
 
 
 def class_count(plan, state):

@@ -87,7 +87,7 @@ def ask_clients(algorithm, net, data, tasks, numbers, broadcast, round, seed, n_
             server=broadcast,
             counts=task.counts,
             round=round,
-            stream=numpy_stream(seed, Purpose.REPORT, round, task.client.code),
+            stream=numpy_stream(seed, Purpose.REPORT, round, task.client.stream_id),
         )
         try:
             report = _tree.detach(algorithm.report(model, client_data(data, task), local))

@@ -11,7 +11,7 @@ from fedrela_sk.local_data import resample
 from fedrela_sk.training._sparse import append_rows
 
 
-class SideTable:
+class ResampledData:
     """What each client trains on after its own rows were resampled.
 
     A client's rows are resampled before round 0 and again, from its own rows with their new labels, after each
@@ -76,7 +76,7 @@ class SideTable:
         X = plan.data.X[torch.from_numpy(rows)].cpu().numpy()
         if X.dtype.kind == "i":  # a sampler that mixes rows would round what it makes of integers
             X = X.astype(np.float64)
-        seed = integer_seed(plan.seed, Purpose.LOCAL_DATA, round, spec.code)
+        seed = integer_seed(plan.seed, Purpose.LOCAL_DATA, round, spec.stream_id)
         try:
             result = resample(plan.local_data, X, state.codes[rows], plan.classes, seed)
         except Exception as error:

@@ -11,7 +11,7 @@ from fedrela_sk.participation import Participation
 
 
 @dataclass(frozen=True)
-class Lineup:
+class Cohort:
     """The clients of one round.
 
     Attributes
@@ -42,8 +42,8 @@ class Lineup:
         return any(len(group) > 1 for group in self.groups)
 
 
-def line_up(rule, present, round, seed, sizes, counts):
-    """The `Lineup` of one round.
+def sample_cohort(rule, present, round, seed, sizes, counts):
+    """The `Cohort` of one round.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def line_up(rule, present, round, seed, sizes, counts):
         Original rows of each class; shown only to rules that need them.
     """
     if not isinstance(rule, Participation):
-        return Lineup([[spec] for spec in choose_clients(present, rule, round, seed)])
+        return Cohort([[spec] for spec in choose_clients(present, rule, round, seed)])
     stream = numpy_stream(seed, Purpose.PARTICIPATION, round)
     counts = counts if rule.needs_counts else None
     choice = rule.choose(round, stream, sizes, counts)
@@ -71,7 +71,7 @@ def line_up(rule, present, round, seed, sizes, counts):
         }
     n_classes = None if counts is None else counts.shape[1]
     nbytes = rule.report_nbytes(n_classes) * sum(map(len, groups))
-    return Lineup(groups, weights, choice.total, nbytes)
+    return Cohort(groups, weights, choice.total, nbytes)
 
 
 def select_senders(rule, round, seed, weights, norms):

@@ -5,7 +5,7 @@ import torch
 
 from fedrela_sk.exceptions import PartitionError
 from fedrela_sk.federation.clients._counts import client_sizes, count_rows, kept_rows
-from fedrela_sk.federation.clients._resampling import SideTable
+from fedrela_sk.federation.clients._resampling import ResampledData
 from fedrela_sk.federation.clients._weights import client_class_weights, client_weights
 from fedrela_sk.training import LocalTask
 
@@ -34,7 +34,7 @@ class TaskMaker:
         self.engine = engine
         self.present = present
         self.numbers = {spec.position: number for number, spec in enumerate(present)}
-        self._side = SideTable(plan) if hasattr(plan.local_data, "fit_resample") else None
+        self._resampled = ResampledData(plan) if hasattr(plan.local_data, "fit_resample") else None
         who_counts = (getattr(plan.algorithm, "counts", None), getattr(criterion, "count_labels", None))
         self._counts_relabeled = "relabeled" in who_counts
         self.labels_moved()
@@ -42,7 +42,7 @@ class TaskMaker:
     @property
     def data(self):
         """The rows that clients train on, a `LocalData`."""
-        return self.plan.data if self._side is None else self._side.data
+        return self.plan.data if self._resampled is None else self._resampled.data
 
     def labels_moved(self):
         """Forget what was derived from current labels and kept rows."""
@@ -79,7 +79,7 @@ class TaskMaker:
 
     def notes(self, specs):
         """What clients' samplers could not do, in the order of `specs`."""
-        return [] if self._side is None else self._side.notes(specs)
+        return [] if self._resampled is None else self._resampled.notes(specs)
 
     def sizes(self, state):
         """Sum of the weights of every client's rows in training, ndarray of shape (n_clients,)."""
@@ -97,11 +97,11 @@ class TaskMaker:
                 "Check the mask that the relabeler returns."
             )
         self._weights = client_weights(self.plan.client_weight, self._sizes)
-        if self._side is None:
+        if self._resampled is None:
             return
         clients = [(spec, kept_rows(state, spec)) for spec in self.present if self._sizes[spec.position]]
-        if self._side.refresh(state, clients):
-            self.engine.set_data(self._side.data)
+        if self._resampled.refresh(state, clients):
+            self.engine.set_data(self._resampled.data)
 
     def _task(self, state, spec, weight):
         rows, y, class_weights, counts = self._client_tensors(state, spec)
@@ -126,7 +126,7 @@ class TaskMaker:
         plan, device, dtype = self.plan, self.plan.data.X.device, self.plan.data.dtype
         rows = kept_rows(state, spec)
         train_rows, codes = (
-            (rows, state.codes[rows]) if self._side is None else self._side.rows(spec.position)
+            (rows, state.codes[rows]) if self._resampled is None else self._resampled.rows(spec.position)
         )
         counts = count_rows(plan, rows)
         factors = client_class_weights(plan.class_weight, counts, plan.classes)

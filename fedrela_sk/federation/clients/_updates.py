@@ -35,13 +35,13 @@ class Collecting:
         self.round = round
         self.receipts = []
 
-    def updates(self, tasks, lineup):
+    def updates(self, tasks, cohort):
         """What the server folds.
 
         Parameters
         ----------
         tasks : list of LocalTask
-        lineup : Lineup
+        cohort : Cohort
 
         Returns
         -------
@@ -50,14 +50,14 @@ class Collecting:
         stretch : callable or None
             What becomes of the aggregated tensors, as in `server_round`.
         """
-        if lineup.chained:
-            return self._in_chains(tasks, lineup), self._stretch(lineup.total)
-        if lineup.weights is not None:
-            tasks = [replace(task, weight=lineup.weights[task.client.position]) for task in tasks]
+        if cohort.chained:
+            return self._in_chains(tasks, cohort), self._stretch(cohort.total)
+        if cohort.weights is not None:
+            tasks = [replace(task, weight=cohort.weights[task.client.position]) for task in tasks]
         arriving = self._arriving(tasks)
         rule = self.plan.participation
         if not getattr(rule, "trains_all", hasattr(rule, "select")):
-            return arriving, self._stretch(lineup.total)
+            return arriving, self._stretch(cohort.total)
         sent = self._select(arriving)
         return sent, self._stretch(sum(update.weight for update in sent))
 
@@ -85,11 +85,11 @@ class Collecting:
                 if single.state:
                     self.state.clients[single.client.position] = _tree.copy(single.state)
 
-    def _in_chains(self, tasks, lineup):
+    def _in_chains(self, tasks, cohort):
         """The last update of every chain, in the order of the chains; models are handed on inside them."""
         by_position = {task.client.position: task for task in tasks}
         chains = [
-            [by_position[s.position] for s in group if s.position in by_position] for group in lineup.groups
+            [by_position[s.position] for s in group if s.position in by_position] for group in cohort.groups
         ]
         handed, last = {}, {}
         for wave in range(max(map(len, chains), default=0)):
@@ -102,10 +102,10 @@ class Collecting:
                 for single in update.singles():
                     i = here[single.client.position]
                     handed[i], last[i] = single.tensors, single
-        if lineup.weights is None:
+        if cohort.weights is None:
             weights = [sum(task.weight for task in chain) for chain in chains]
         else:
-            weights = [lineup.weights[group[-1].position] for group in lineup.groups]
+            weights = [cohort.weights[group[-1].position] for group in cohort.groups]
         return [replace(last[i], weight=weights[i]) for i in sorted(last)]
 
     def _select(self, arriving):

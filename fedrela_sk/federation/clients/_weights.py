@@ -7,7 +7,7 @@ import numpy as np
 from fedrela_sk._labels import python_values
 
 
-def mass(rows, weights):
+def total_weight(rows, weights):
     """Sum of the weights of rows, their number where `weights` is None.
 
     Parameters

@@ -10,12 +10,12 @@ from fedrela_sk.training._net import write_tensors
 from fedrela_sk.training.runtime._replica import independent_net
 
 
-def fitted_attributes(conductor, state, net, params, kept):
+def fitted_attributes(simulation, state, net, params, kept):
     """Fitted attributes of `FederatedClassifier` by name.
 
     Parameters
     ----------
-    conductor : Conductor
+    simulation : Simulation
     state : State
         The books of the rounds so far.
     net : initialised skorch net
@@ -25,7 +25,7 @@ def fitted_attributes(conductor, state, net, params, kept):
     kept : dict
         Position of a client to the model's tensors that stay there.
     """
-    plan = conductor.plan
+    plan = simulation.plan
     y_relabeled = plan.classes[state.codes]
     write_tensors(net.module_, params)
     _forget_training(net)
@@ -57,12 +57,12 @@ def _relabel_round(plan, state):
     return plan.first_relabel if begun else None
 
 
-def snapshot(conductor, state):
+def snapshot(simulation, state):
     """Fitted attributes after the round that just ended, on a net and books of their own."""
-    conductor.engine.forget()
+    simulation.engine.forget()
     state = replace(state, history=copy.deepcopy(state.history))
-    params = conductor.server.predicting(state)
-    return fitted_attributes(conductor, state, independent_net(conductor.net), params, dict(state.kept))
+    params = simulation.server.predicting(state)
+    return fitted_attributes(simulation, state, independent_net(simulation.net), params, dict(state.kept))
 
 
 def _forget_training(net):

@@ -122,7 +122,7 @@ def relabel_together(relabeler, Q, y, codes, classes, specs, round, seed, weight
     """The same of many clients in one pass; arrays hold their rows one client after the other."""
     relabeler = with_classes(clone(relabeler), classes)
     column = encode_labels(classes, check_classes(relabeler.classes, len(classes)))  # of every class
-    keys = stream_keys(seed, Purpose.RELABEL, round, [spec.code for spec in specs])
+    keys = stream_keys(seed, Purpose.RELABEL, round, [spec.stream_id for spec in specs])
     sizes = np.array([len(spec.train_rows) for spec in specs])
     client = np.repeat(np.arange(len(specs)), sizes)
     place = np.concatenate([places(spec) for spec in specs])

@@ -133,9 +133,9 @@ def _named(spec, round):
 
 def collect_posteriors(net, X, n_classes, spec, round, seed, settings, batch_size):
     """Finite posteriors of the client's rows, float64 tensor of shape (n_rows, n_classes) on the device of `X`."""
-    stream = numpy_stream(seed, Purpose.AUGMENT, round, spec.code)
+    stream = numpy_stream(seed, Purpose.AUGMENT, round, spec.stream_id)
     with _named(spec, round), forked_generators(net.device):
-        seed_generators(net.device, seed, Purpose.AUGMENT, round, spec.code)
+        seed_generators(net.device, seed, Purpose.AUGMENT, round, spec.stream_id)
         Q = client_posteriors(
             net,
             X,
@@ -162,7 +162,7 @@ def check_posteriors(Q, spec, round):
 def _draws(spec, n_classes, seed, round):
     """Uniforms of the client's training rows; a row's draws do not depend on which rows were set aside."""
     shape = (len(spec.rows), n_classes)
-    draws = uniforms(seed, Purpose.RELABEL, shape, round, spec.code)
+    draws = uniforms(seed, Purpose.RELABEL, shape, round, spec.stream_id)
     return draws[places(spec)]
 
 
@@ -175,7 +175,7 @@ def _own_copy(relabeler, classes, seed, round, spec):
     """The client's own relabeler: all classes known, no random state of its own."""
     own = with_classes(clone(relabeler, safe=False), classes)
     if "random_state" in _params(own):
-        own.set_params(random_state=integer_seed(seed, Purpose.RELABEL, round, spec.code) % 2**32)
+        own.set_params(random_state=integer_seed(seed, Purpose.RELABEL, round, spec.stream_id) % 2**32)
     return own
 
 

@@ -7,7 +7,7 @@ from numbers import Integral
 import numpy as np
 
 from fedrela_sk._labels import check_groups, python_values, sorted_names
-from fedrela_sk._random import Purpose, client_code, integer_seed, numpy_stream
+from fedrela_sk._random import Purpose, client_stream_id, integer_seed, numpy_stream
 from fedrela_sk._update import ClientSpec
 from fedrela_sk.exceptions import GroupsError, PartitionError
 
@@ -55,7 +55,7 @@ def make_clients(clients, X, y, groups, seed):
     else:
         keys, parts, notes = _by_splitter(clients, X, y, groups, seed)
     specs = [
-        ClientSpec(key, client_code(key), position, rows, rows)
+        ClientSpec(key, client_stream_id(key), position, rows, rows)
         for position, (key, rows) in enumerate(zip(keys, parts, strict=True))
     ]
     return specs, notes

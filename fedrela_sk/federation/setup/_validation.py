@@ -11,7 +11,7 @@ from fedrela_sk._labels import check_groups, positions_in
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk._warnings import warn_user
 from fedrela_sk.exceptions import FedReLaWarning
-from fedrela_sk.federation.clients._weights import mass
+from fedrela_sk.federation.clients._weights import total_weight
 from fedrela_sk.federation.setup._inputs import codes_of, to_tensor
 from fedrela_sk.training._sparse import take_rows
 
@@ -63,7 +63,7 @@ def hold_out(spec, share, seed):
     n_held = min(int(share * n_rows + 1e-9), n_rows - 1)  # 0.29 x 100 is meant to be 29
     if n_held <= 0:
         return spec
-    stream = numpy_stream(seed, Purpose.VALIDATION, client=spec.code)
+    stream = numpy_stream(seed, Purpose.VALIDATION, client=spec.stream_id)
     order = stream.permutation(n_rows)
     return replace(spec, train_rows=spec.rows[np.sort(order[n_held:])])
 
@@ -152,7 +152,7 @@ def set_aside(specs, share, X, codes, weights, seed):
     validation : Validation
     """
     specs, rows, positions = hold_out_all(specs, share, seed)
-    if not mass(rows, weights):
+    if not total_weight(rows, weights):
         raise ValueError(
             f"validation={share} sets no row with a weight aside: the largest client has "
             f"{max(len(spec.rows) for spec in specs)} rows. Use a larger share or pass X_val, y_val."

@@ -138,14 +138,14 @@ class LoopEngine:
     def _train_client(self, round, task, server_state, lr_factor, progress):
         module, settings = self.net.module_, self.settings
         if self._draws:
-            seed_generators(self.net.device, self.seed, Purpose.MODULE, round, task.client.code)
+            seed_generators(self.net.device, self.seed, Purpose.MODULE, round, task.client.stream_id)
         self.forget()
         write_tensors(module, task.params)
         module.train()
         notes = self._freeze_batch_norm(task)
         optimizer = self._fresh_optimizer(lr_factor)
         if self.data.mixing is not None:
-            self._mixing_stream = numpy_stream(self.seed, Purpose.LOCAL_DATA, round, task.client.code)
+            self._mixing_stream = numpy_stream(self.seed, Purpose.LOCAL_DATA, round, task.client.stream_id)
         use_counts(self.net.criterion_, task.counts, progress)
         recording = recording_of([task], self)
         local = self._local(round, task, server_state)
@@ -197,7 +197,7 @@ class LoopEngine:
         algorithm = self.algorithm
         stream = {}
         if self._draws_for_method:
-            stream = {"stream": numpy_stream(self.seed, Purpose.METHOD, round, task.client.code)}
+            stream = {"stream": numpy_stream(self.seed, Purpose.METHOD, round, task.client.stream_id)}
         local = Local(
             anchor=task.params,
             state=task.state or algorithm.init_client(task.params),

@@ -54,8 +54,8 @@ _underway = _Underway()
 atexit.register(_underway.end)
 
 
-class Crew:
-    """An engine whose units of work (a cohort, or one client of the loop) run on joblib workers.
+class WorkerPool:
+    """An engine whose units of work (a chunk, or one client of the loop) run on joblib workers.
 
     Data are written once and memory-mapped by every worker; a message holds the model, the keys of the
     clients and what they keep, never rows. Updates come back in the plan's order, so results do not

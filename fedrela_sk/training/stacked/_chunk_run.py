@@ -1,11 +1,11 @@
-"""One cohort in one round: its batches laid out, its steps taken, its update made."""
+"""One chunk in one round: its batches laid out, its steps taken, its update made."""
 
 import numpy as np
 import torch
 from torch.func import vmap
 
 from fedrela_sk import _tree
-from fedrela_sk._update import CohortUpdate
+from fedrela_sk._update import ChunkUpdate
 from fedrela_sk.algorithms import Local, LocalRun
 from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.training._batches import client_orders
@@ -15,7 +15,7 @@ from fedrela_sk.training._model import Batch, client_data
 from fedrela_sk.training._net import solver_of, write_tensors
 from fedrela_sk.training._posteriors import in_evaluation
 from fedrela_sk.training._recorder import places_of_steps, recording_of
-from fedrela_sk.training.stacked._chunks import plan_cohort
+from fedrela_sk.training.stacked._chunks import chunk_batches
 from fedrela_sk.training.stacked._optimizer import fresh_optimizer, optimizer_step, shrink_optimizer
 from fedrela_sk.training.stacked._stack import Stack
 
@@ -23,8 +23,8 @@ from fedrela_sk.training.stacked._stack import Stack
 KEPT_PLANS = 64
 
 
-class CohortRun:
-    """One cohort in one round."""
+class ChunkRun:
+    """One chunk in one round."""
 
     def __init__(self, engine, round, tasks, server_state, lr_factor, progress=0.0):
         self.engine, self.round, self.tasks = engine, round, tasks
@@ -39,15 +39,15 @@ class CohortRun:
         self.losses = torch.zeros(len(tasks), dtype=engine.data.dtype, device=self.device)
 
     def _make_plan(self):
-        """Batches of the cohort; without shuffling they are the same in every round."""
+        """Batches of the chunk; without shuffling they are the same in every round."""
         engine = self.engine
         if engine.settings.shuffle or engine.algorithm.overrides("order"):
-            return plan_cohort(self._orders(), engine.settings)
+            return chunk_batches(self._orders(), engine.settings)
         key = tuple(len(task.rows) for task in self.tasks)
         if key not in engine.plans:
             if len(engine.plans) >= KEPT_PLANS:
                 engine.plans.clear()
-            engine.plans[key] = plan_cohort(self._orders(), engine.settings)
+            engine.plans[key] = chunk_batches(self._orders(), engine.settings)
         return engine.plans[key]
 
     def _orders(self):
@@ -89,7 +89,7 @@ class CohortRun:
                 )
 
     def _stack(self):
-        """Parameters and buffers of all clients of the cohort, copied once for each."""
+        """Parameters and buffers of all clients of the chunk, copied once for each."""
         n, names = len(self.tasks), self.engine.param_names
         received = {}
         for name, tensor in self.tasks[0].params.items():
@@ -259,7 +259,7 @@ class CohortRun:
                 stack.params[name].grad = grad
 
     def update(self):
-        """What the cohort sends, ordered by the clients' keys."""
+        """What the chunk sends, ordered by the clients' keys."""
         engine, tasks = self.engine, self.tasks
         sizes = np.array([len(task.rows) for task in tasks]) * engine.settings.epochs
         losses = self.losses.cpu().numpy().astype(np.float64) / sizes
@@ -275,7 +275,7 @@ class CohortRun:
         turn = torch.from_numpy(order).to(self.device)
         straight = (order == np.arange(len(order))).all()
         put = lambda tree: tree if straight else {k: v[turn] for k, v in tree.items()}  # noqa: E731
-        return CohortUpdate(
+        return ChunkUpdate(
             clients=tuple(tasks[i].client for i in order),
             tensors=put(sent),
             weights=np.array([tasks[i].weight for i in order]),

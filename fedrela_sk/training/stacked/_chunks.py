@@ -7,7 +7,7 @@ import numpy as np
 
 from fedrela_sk.training._batches import batch_bounds
 
-# clients of one cohort differ in their steps by at most this factor
+# clients of one chunk differ in their steps by at most this factor
 BAND_RATIO = 3
 
 
@@ -17,24 +17,24 @@ def steps_of(n_rows, settings):
     return per_epoch * settings.epochs
 
 
-def make_cohorts(tasks, settings, cohort_size):
-    """Cut the clients of a round into cohorts of clients with similar numbers of steps.
+def make_chunks(tasks, settings, chunk_size):
+    """Cut the clients of a round into chunks of clients with similar numbers of steps.
 
     Clients are ordered by steps, most first. A new band starts where a client has less than a third of the
     steps of the band's first one: a few very long clients do not hold the others up. Each band is cut
-    evenly into as few cohorts of at most `cohort_size` as it takes. The cut depends on keys, row counts and
-    the cohort size alone.
+    evenly into as few chunks of at most `chunk_size` as it takes. The cut depends on keys, row counts and
+    the chunk size alone.
 
     Parameters
     ----------
     tasks : list of LocalTask
         By key.
     settings : LocalSettings
-    cohort_size : int >= 1
+    chunk_size : int >= 1
 
     Returns
     -------
-    cohorts : list of list of LocalTask
+    chunks : list of list of LocalTask
         Each ordered by steps, most first; equal ones by key.
     """
     steps = {id(task): steps_of(len(task.rows), settings) for task in tasks}
@@ -44,7 +44,7 @@ def make_cohorts(tasks, settings, cohort_size):
         if not bands or BAND_RATIO * steps[id(task)] < steps[id(bands[-1][0])]:
             bands.append([])
         bands[-1].append(task)
-    return [cohort for band in bands for cohort in even_parts(band, -(-len(band) // cohort_size))]
+    return [chunk for band in bands for chunk in even_parts(band, -(-len(band) // chunk_size))]
 
 
 def even_parts(items, n_parts):
@@ -56,10 +56,10 @@ def even_parts(items, n_parts):
 
 
 @dataclass(frozen=True)
-class CohortPlan:
-    """The batches of one cohort in one round, step after step.
+class ChunkBatches:
+    """The batches of one chunk in one round, step after step.
 
-    At step s the clients 0 to ``active[s] - 1`` train, in the cohort's order. Their batches are the rows
+    At step s the clients 0 to ``active[s] - 1`` train, in the chunk's order. Their batches are the rows
     ``offset[s]`` to ``offset[s] + active[s] - 1`` of `index`, padded to one width.
 
     Attributes
@@ -80,18 +80,18 @@ class CohortPlan:
     steps: np.ndarray
 
 
-def plan_cohort(orders, settings):
-    """Lay out the batches of a cohort: the same ones that the loop engine uses.
+def chunk_batches(orders, settings):
+    """Lay out the batches of a chunk: the same ones that the loop engine uses.
 
     Parameters
     ----------
     orders : sequence of ndarray of shape (epochs, n_rows), int64
-        Order of each client's rows in each epoch; clients ordered as `make_cohorts` orders them.
+        Order of each client's rows in each epoch; clients ordered as `make_chunks` orders them.
     settings : LocalSettings
 
     Returns
     -------
-    plan : CohortPlan
+    plan : ChunkBatches
     """
     merge = bool(settings.batch_norms)
     bounds = [batch_bounds(order.shape[1], settings.batch_size, merge) for order in orders]
@@ -111,4 +111,4 @@ def plan_cohort(orders, settings):
         where = offset[: steps[k]] + k
         index[where] = order[:, position].reshape(-1, width)
         lengths[where] = np.tile(own_lengths, settings.epochs)
-    return CohortPlan(active, offset, index, lengths, steps)
+    return ChunkBatches(active, offset, index, lengths, steps)

@@ -9,14 +9,14 @@ from fedrela_sk.exceptions import ClientError, NetError
 from fedrela_sk.training._model import Model
 from fedrela_sk.training._net import read_settings
 from fedrela_sk.training.runtime._generator import drawing_generators, seed_generators, training_draws
-from fedrela_sk.training.stacked._chunk_run import CohortRun
-from fedrela_sk.training.stacked._chunks import make_cohorts
+from fedrela_sk.training.stacked._chunk_run import ChunkRun
+from fedrela_sk.training.stacked._chunks import make_chunks
 from fedrela_sk.training.stacked._graph import NotStackable
 from fedrela_sk.training.stacked._stackable import clip_rule, stacked_forward
 
 
 class StackedEngine:
-    """Trains the clients of a cohort in one pass.
+    """Trains the clients of a chunk in one pass.
 
     The batches, the hooks and the mathematics are those of the loop engine; sums run in another order.
 
@@ -27,7 +27,7 @@ class StackedEngine:
     algorithm : Algorithm
     n_classes : int
     seed : int
-    cohort_size : int
+    chunk_size : int
         Clients that train at once. Memory grows with it; results depend on it by rounding.
     precision : {None, "bf16"}
         "bf16": products under `torch.autocast`; None: the module's own dtype.
@@ -40,13 +40,13 @@ class StackedEngine:
 
     name = "stacked"
 
-    def __init__(self, net, data, algorithm, n_classes, seed, cohort_size, precision=None):
+    def __init__(self, net, data, algorithm, n_classes, seed, chunk_size, precision=None):
         self.net = net
         self.data = data
         self.algorithm = algorithm
         self.n_classes = n_classes
         self.seed = seed
-        self.unit_size = cohort_size
+        self.unit_size = chunk_size
         self.precision = precision
         self.settings = read_settings(net)
         if data.mixing is not None:
@@ -62,12 +62,12 @@ class StackedEngine:
         self.output_checked = False
 
     def train(self, round, tasks, server_state, lr_factor=1.0, progress=0.0):
-        """Updates of the clients of one round, a `CohortUpdate` per cohort, in the plan's order.
+        """Updates of the clients of one round, a `ChunkUpdate` per chunk, in the plan's order.
 
         Parameters and errors as in `LoopEngine.train`.
         """
-        for cohort in self.units(list(tasks)):
-            yield from self.train_unit(round, cohort, server_state, lr_factor, progress)
+        for chunk in self.units(list(tasks)):
+            yield from self.train_unit(round, chunk, server_state, lr_factor, progress)
 
     def close(self):
         """Nothing is held outside this process."""
@@ -80,11 +80,11 @@ class StackedEngine:
         self.data = data
 
     def units(self, tasks, n_workers=1):
-        """The cohorts of a round: groups of tasks that one worker takes at a time, however many work."""
-        return make_cohorts(tasks, self.settings, self.unit_size)
+        """The chunks of a round: groups of tasks that one worker takes at a time, however many work."""
+        return make_chunks(tasks, self.settings, self.unit_size)
 
     def train_unit(self, round, tasks, server_state, lr_factor, progress=0.0):
-        """`CohortUpdate` of one cohort, in a list; `tasks` are ordered as `units` orders them."""
+        """`ChunkUpdate` of one chunk, in a list; `tasks` are ordered as `units` orders them."""
         try:
             with drawing_generators(self._draws, self.net.device):
                 return [self._train(round, tasks, server_state, lr_factor, progress)]
@@ -107,14 +107,14 @@ class StackedEngine:
     def _train(self, round, tasks, server_state, lr_factor, progress):
         self.net.module_.train()  # Dropout acts through the module's own layers
         if self._draws:
-            seed_generators(self.net.device, self.seed, Purpose.MODULE, round, tasks[0].client.code)
-        run = self.cohort_run(round, tasks, server_state, lr_factor, progress)
+            seed_generators(self.net.device, self.seed, Purpose.MODULE, round, tasks[0].client.stream_id)
+        run = self.chunk_run(round, tasks, server_state, lr_factor, progress)
         run.all_steps()
         return run.update()
 
-    def cohort_run(self, round, tasks, server_state, lr_factor, progress=0.0):
-        """One cohort in one round, laid out but not trained yet."""
-        return CohortRun(self, round, tasks, server_state, lr_factor, progress)
+    def chunk_run(self, round, tasks, server_state, lr_factor, progress=0.0):
+        """One chunk in one round, laid out but not trained yet."""
+        return ChunkRun(self, round, tasks, server_state, lr_factor, progress)
 
 
 def _names(tasks):

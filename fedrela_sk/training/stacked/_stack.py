@@ -8,7 +8,7 @@ import torch
 
 @dataclass
 class Stack:
-    """The clients of a cohort that still train, each tensor with a leading client axis.
+    """The clients of a chunk that still train, each tensor with a leading client axis.
 
     Attributes
     ----------

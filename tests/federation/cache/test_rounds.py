@@ -181,7 +181,7 @@ MISSES = {
     "algorithm": {"algorithm": "local_only"},
     "algorithm's parameters": {"algorithm": Counted(os.devnull)},
     "engine": {"engine": "stacked"},
-    "cohort size": {"engine": Stacked(2)},
+    "chunk size": {"engine": Stacked(2)},
     "precision": {"engine": Stacked(2, precision="bf16")},
 } | {
     f"net: {name}": {"net": make_net(**({"batch_size": 10, "iterator_train__shuffle": True} | changes))}

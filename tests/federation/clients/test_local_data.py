@@ -6,7 +6,7 @@ from imblearn.over_sampling import SMOTE, RandomOverSampler
 from sklearn.base import BaseEstimator
 
 from fedrela_sk import FedReLaRelabeler
-from fedrela_sk._random import Purpose, client_code, numpy_stream
+from fedrela_sk._random import Purpose, client_stream_id, numpy_stream
 from fedrela_sk.algorithms import Algorithm
 from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.local_data import Mixup, Remix
@@ -225,7 +225,7 @@ def mixed_by_hand(rule, client, weights=None):
     own = client == GROUPS
     x, y = X[own, 0], Y[own]
     weights = np.ones(len(y)) if weights is None else weights[own]
-    stream = numpy_stream(0, Purpose.LOCAL_DATA, 0, client_code(client))
+    stream = numpy_stream(0, Purpose.LOCAL_DATA, 0, client_stream_id(client))
     w = START
     for _ in range(STEPS):
         mix = rule.mix(y, np.bincount(y, weights, minlength=2), stream)
@@ -274,7 +274,7 @@ def test_losses_of_rows_are_mixed_and_other_losses_refuse():
     for client in (0, 1):
         own = client == GROUPS
         x, y = X[own, 0], Y[own]
-        mix = Mixup().mix(y, None, numpy_stream(0, Purpose.LOCAL_DATA, 0, client_code(client)))
+        mix = Mixup().mix(y, None, numpy_stream(0, Purpose.LOCAL_DATA, 0, client_stream_id(client)))
         rows = mix.x_share * x + (1 - mix.x_share) * x[mix.partner]
         slope = 2 * rows * (START * rows - (mix.y_share * y + (1 - mix.y_share) * y[mix.partner]))
         ends.append(START - LR * slope.mean())

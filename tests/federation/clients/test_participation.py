@@ -5,7 +5,7 @@ import pytest
 
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk.algorithms import LocalOnly
-from fedrela_sk.federation.clients._sampling import line_up
+from fedrela_sk.federation.clients._sampling import sample_cohort
 from fedrela_sk.participation import (
     Choice,
     ClusteredSampling,
@@ -162,7 +162,7 @@ def test_groups_are_ordered_by_their_first_client():
             return 0
 
     specs = [make_spec(key, [key], key) for key in range(4)]
-    lineup = line_up(Rule(), specs, 0, 0, sizes=np.ones(4), counts=None)
-    assert [[spec.key for spec in group] for group in lineup.groups] == [[1], [2], [3, 0]]
-    assert lineup.weights == {1: 1.0, 2: 2.0, 0: 5.0}
-    assert [spec.key for spec in lineup.specs] == [0, 1, 2, 3]
+    cohort = sample_cohort(Rule(), specs, 0, 0, sizes=np.ones(4), counts=None)
+    assert [[spec.key for spec in group] for group in cohort.groups] == [[1], [2], [3, 0]]
+    assert cohort.weights == {1: 1.0, 2: 2.0, 0: 5.0}
+    assert [spec.key for spec in cohort.specs] == [0, 1, 2, 3]

@@ -7,7 +7,7 @@ from fedrela_sk.federation.clients._weights import (
     check_class_weight,
     client_class_weights,
     client_weights,
-    mass,
+    total_weight,
 )
 
 CLASSES = np.array(["a", "b", "c"])
@@ -16,9 +16,9 @@ SIZES = np.array([4.0, 0.0, 2.5])
 
 def test_mass_counts_rows_or_their_weights():
     rows = np.array([0, 2])
-    assert mass(rows, None) == 2.0
-    assert mass(rows, np.array([0.5, 100.0, 0.25])) == 0.75
-    assert mass(rows[:0], np.ones(3)) == 0.0
+    assert total_weight(rows, None) == 2.0
+    assert total_weight(rows, np.array([0.5, 100.0, 0.25])) == 0.75
+    assert total_weight(rows[:0], np.ones(3)) == 0.0
 
 
 def test_no_class_weight_is_none():

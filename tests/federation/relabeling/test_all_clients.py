@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fedrela_sk import FedReLaRelabeler
-from fedrela_sk._random import Purpose, client_code, uniforms
+from fedrela_sk._random import Purpose, client_stream_id, uniforms
 from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.federation.relabeling import _all_clients as _relabeling_together
 from fedrela_sk.federation.relabeling._all_clients import relabel_clients
@@ -184,7 +184,7 @@ def test_draws_are_those_of_the_clients_streams():
     specs, model = make_specs(set_aside=True), own_nets()
     for spec, result in zip(specs, together(FedReLaRelabeler(0.5), specs), strict=True):
         rows = spec.train_rows
-        drawn = uniforms(0, Purpose.RELABEL, (len(spec.rows), 3), ROUND, client_code(spec.key))
+        drawn = uniforms(0, Purpose.RELABEL, (len(spec.rows), 3), ROUND, client_stream_id(spec.key))
         Q = posteriors(model(spec), torch.from_numpy(X[rows]), 3)
         own = drawn[np.isin(spec.rows, rows)]
         expected = result.relabeler.relabel(Q, LABELS[rows], uniforms=own)

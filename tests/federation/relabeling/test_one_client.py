@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, clone
 from torch import nn
 
 from fedrela_sk import FedReLaRelabeler
-from fedrela_sk._random import Purpose, client_code, uniforms
+from fedrela_sk._random import Purpose, client_stream_id, uniforms
 from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.federation.relabeling._one_client import (
     POSTERIOR_DEFAULTS,
@@ -106,7 +106,7 @@ def test_a_relabeler_gets_posteriors_labels_classes_and_the_streams_uniforms():
     np.testing.assert_array_equal(y, LABELS)
     assert own.given_[0] is Q
     np.testing.assert_array_equal(
-        own.given_[2], uniforms(0, Purpose.RELABEL, (40, 3), 4, client_code("here"))
+        own.given_[2], uniforms(0, Purpose.RELABEL, (40, 3), 4, client_stream_id("here"))
     )
     assert own.classes is CLASSES
     assert own.random_state is not None

@@ -107,7 +107,7 @@ def test_dropout_drops_while_posteriors_are_recorded():
 def test_engines_agree(batch_norm, params):
     net = batches(WithBatchNorm if batch_norm else Logits, max_epochs=2)
     common = {"relabeler": FedReLaRelabeler(0.3)} | params
-    loop, stacked = (fit(net, engine=engine, **common) for engine in ("loop", Stacked(cohort_size=3)))
+    loop, stacked = (fit(net, engine=engine, **common) for engine in ("loop", Stacked(chunk_size=3)))
     assert loop.relabeled_mask_.any()
     np.testing.assert_array_equal(stacked.y_relabeled_, loop.y_relabeled_)
     np.testing.assert_allclose(stacked.predict_proba(X), loop.predict_proba(X), rtol=0, atol=1e-10)
@@ -245,10 +245,10 @@ def test_what_is_recorded_is_used_once_and_never_in_vain(every, holding):
     """Rounds after which clients hold posteriors: before a relabelling, and not after the last round."""
     specs = [make_spec(k, np.flatnonzero(np.arange(60) % 4 == k), k) for k in range(4)]
     settings = {"relabel_posteriors": TRAINING | {"late": "next"}, "first_relabel": 2, "relabel_every": every}
-    conductor, state = make_conductor(X, Y, specs, relabeler=FedReLaRelabeler(0.1), n_rounds=4, **settings)
+    simulation, state = make_conductor(X, Y, specs, relabeler=FedReLaRelabeler(0.1), n_rounds=4, **settings)
     sizes = []
     for round in range(4):
-        conductor.run_round(state, round)
+        simulation.run_round(state, round)
         sizes.append({position: tuple(own["posteriors"].shape) for position, own in state.recorded.items()})
     all_rows = dict.fromkeys(range(4), (15, 3))
     assert sizes == [all_rows if round in holding else {} for round in range(4)]
@@ -260,10 +260,10 @@ def test_what_a_client_records_does_not_depend_on_the_others():
     answers = []
     for poison in (False, True):
         rows = np.where((np.arange(60) % 4 == 2)[:, None] | (not poison), X, np.nan)
-        conductor, state = make_conductor(
+        simulation, state = make_conductor(
             rows, Y, specs, net=batches(), relabeler=FedReLaRelabeler(0.1), **settings
         )
-        conductor.present = conductor.present if not poison else [specs[2]]
-        conductor.run_round(state, 0)
+        simulation.present = simulation.present if not poison else [specs[2]]
+        simulation.run_round(state, 0)
         answers.append(state.recorded[2]["posteriors"])
     assert torch.equal(*answers)

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from fedrela_sk import FedReLaRelabeler
-from fedrela_sk._random import Purpose, client_code, uniforms
+from fedrela_sk._random import Purpose, client_stream_id, uniforms
 from fedrela_sk.exceptions import ClientError
 from tests.federation.flips import Flip
 from tests.federation.helpers import (
@@ -112,7 +112,7 @@ def test_each_relabelling_has_draws_of_its_own():
     fit(n_rounds=8, relabel_every=2)
     for k, (_, _, draws) in enumerate(Flip.log):
         round, key = 3 + 2 * (k // 4), "abcd"[k % 4]
-        expected = uniforms(0, Purpose.RELABEL, (15, 3), round, client_code(key))
+        expected = uniforms(0, Purpose.RELABEL, (15, 3), round, client_stream_id(key))
         np.testing.assert_array_equal(draws, expected)
 
 
@@ -133,7 +133,9 @@ def test_a_client_that_is_absent_relabels_when_it_next_takes_part():
     # with the round of that moment
     order = [(round, key) for round, keys in rounds_of(fed).items() for key in keys]
     for (round, key), (_, _, draws) in zip(order, Flip.log, strict=True):
-        np.testing.assert_array_equal(draws, uniforms(3, Purpose.RELABEL, (15, 3), round, client_code(key)))
+        np.testing.assert_array_equal(
+            draws, uniforms(3, Purpose.RELABEL, (15, 3), round, client_stream_id(key))
+        )
 
 
 def test_a_late_client_uses_the_model_of_that_moment():

@@ -132,7 +132,7 @@ def test_labels_that_are_none(y, error, message):
 
 @pytest.mark.parametrize("clients", [3, None])
 def test_a_class_may_be_missing_anywhere(clients):
-    """From a client, the validation rows, the cohort of a round, the rows that are predicted."""
+    """From a client, the validation rows, the chunk of a round, the rows that are predicted."""
     y = np.zeros(90, dtype=int)
     y[10:20], y[3] = 1, 2  # one row of class 2 in all
     groups = None if clients else np.arange(90) // 30

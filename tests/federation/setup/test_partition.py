@@ -17,7 +17,7 @@ from sklearn.model_selection import (
 )
 
 from fedrela_sk import DirichletSplit, QuantitySkewSplit, ShardSplit
-from fedrela_sk._random import client_code
+from fedrela_sk._random import client_stream_id
 from fedrela_sk.exceptions import GroupsError, PartitionError
 from fedrela_sk.federation.setup._partition import make_clients
 from tests.federation.helpers import make_rows
@@ -57,7 +57,7 @@ def test_specs_carry_key_code_position_and_rows():
     specs, notes = make_clients(3, X, Y, None, seed=0)
     assert notes == ()
     assert [spec.key for spec in specs] == [spec.position for spec in specs] == [0, 1, 2]
-    assert [spec.code for spec in specs] == [client_code(k) for k in range(3)]
+    assert [spec.stream_id for spec in specs] == [client_stream_id(k) for k in range(3)]
     for spec in specs:
         assert spec.train_rows is spec.rows
 
@@ -288,7 +288,9 @@ def test_errors_of_our_splitters_pass_unchanged():
 
 def test_keys_hash_alike_in_every_process():
     keys = ("a", 7, True, 0.5, b"x")
-    code = f"from fedrela_sk._random import client_code; print([client_code(key) for key in {keys!r}])"
+    code = (
+        f"from fedrela_sk._random import client_stream_id; print([client_stream_id(key) for key in {keys!r}])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONHASHSEED": "7"},
@@ -296,4 +298,4 @@ def test_keys_hash_alike_in_every_process():
         text=True,
         check=True,
     )
-    assert done.stdout == f"{[client_code(key) for key in keys]}\n"
+    assert done.stdout == f"{[client_stream_id(key) for key in keys]}\n"

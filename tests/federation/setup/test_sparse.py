@@ -87,7 +87,7 @@ def test_in_pipelines_and_searches():
 
 
 @pytest.mark.parametrize(
-    ("engine", "most"), [("loop", 12), (Stacked(cohort_size=2), 24)], ids=["loop", "stacked"]
+    ("engine", "most"), [("loop", 12), (Stacked(chunk_size=2), 24)], ids=["loop", "stacked"]
 )
 def test_only_some_rows_are_dense_at_a_time(engine, most, monkeypatch):
     """Ten clients of 12 rows: one of them, or two that train together."""

@@ -30,17 +30,17 @@ from fedrela_sk.training import LocalData, Loop, Stacked, torch_threads
 from fedrela_sk.training.runtime import _shared
 from fedrela_sk.training.runtime import _workers as room
 from fedrela_sk.training.runtime._shared import read_shared
-from fedrela_sk.training.runtime._workers import Crew, _Message
+from fedrela_sk.training.runtime._workers import WorkerPool, _Message
 from tests.training import nets
 
 ROOT = Path(__file__).parents[3]
 SIZES = (1, 2, 33, 70, 40, 31, 32, 65, 5, 12)
-ENGINES = {"loop": Loop(), "stacked": Stacked(cohort_size=3)}
+ENGINES = {"loop": Loop(), "stacked": Stacked(chunk_size=3)}
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """Where crews write; it must be empty after every test."""
+    """Where pools write; it must be empty after every test."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     yield tmp_path
     assert not list(tmp_path.glob("fedrela_sk_*"))
@@ -94,12 +94,12 @@ class Everything(Algorithm):
 
 
 def make(settings, module=Dropped, algorithm=None, n_jobs=None, n_threads=1, weighted=True, **params):
-    """(engine or crew, net, clients) on the same job."""
+    """(engine or pool, net, clients) on the same job."""
     net = nets.make_net(module, **params)
     data, clients = nets.make_job(SIZES, weighted=weighted)
     engine = settings.start(net, data, algorithm or FedAvg(), nets.N_CLASSES, 0)
     if n_jobs is not None:
-        engine = Crew(engine, settings.start, n_jobs, n_threads)
+        engine = WorkerPool(engine, settings.start, n_jobs, n_threads)
     return engine, net, clients
 
 
@@ -175,20 +175,20 @@ def test_processes_give_what_one_process_gives():
             assert set(places[:, 1].tolist()) == {1}
         # arrays over a megabyte are mapped by joblib, not sent
         many = {"module__units": 150_000, "max_epochs": 1, "batch_size": -1}
-        crew, net, clients = make(Stacked(2), Local, n_jobs=2, **many)
+        pool, net, clients = make(Stacked(2), Local, n_jobs=2, **many)
         tasks = nets.make_tasks(clients[1:3], nets.tensors_of(net.module_))
-        (update,) = crew.train(0, tasks, {})
-        (own,) = crew.engine.train(0, tasks, {})
+        (update,) = pool.train(0, tasks, {})
+        (own,) = pool.engine.train(0, tasks, {})
         assert all(torch.equal(update.tensors[name], own.tensors[name]) for name in own.tensors)
         assert update.tensors["0.weight"].numel() > 2**20
-        crew.close()
-        crew, net, clients = make(Loop(), Fails, n_jobs=2)
+        pool.close()
+        pool, net, clients = make(Loop(), Fails, n_jobs=2)
         tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
         with pytest.raises(
             ClientError, match=r"Client 3 failed in round 5: RuntimeError: 70 rows are too many"
         ):
-            list(crew.train(5, tasks, {}))
-        crew.close()
+            list(pool.train(5, tasks, {}))
+        pool.close()
 
 
 class Fails(nn.Linear):
@@ -205,10 +205,10 @@ class Fails(nn.Linear):
 
 def test_an_error_in_a_worker_names_client_and_round(settings):
     with joblib.parallel_config("threading"):
-        crew, net, clients = make(settings, nets.Dense, n_jobs=2, lr=1e200)
+        pool, net, clients = make(settings, nets.Dense, n_jobs=2, lr=1e200)
         with pytest.raises(NotFiniteError, match=r"client \d in round 7 is"):
-            list(crew.train(7, nets.make_tasks(clients, nets.tensors_of(net.module_)), {}))
-        crew.close()
+            list(pool.train(7, nets.make_tasks(clients, nets.tensors_of(net.module_)), {}))
+        pool.close()
 
 
 def test_workers_use_as_many_torch_threads_as_the_fit_settled(settings):
@@ -221,41 +221,41 @@ def test_workers_use_as_many_torch_threads_as_the_fit_settled(settings):
 def test_a_round_may_be_left_early(settings):
     with joblib.parallel_config("threading"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "[0-9]+ tasks", UserWarning)  # joblib: some work was for nothing
-        crew, net, clients = make(settings, n_jobs=2)
-        arriving = crew.train(0, nets.make_tasks(clients, nets.tensors_of(net.module_)), {})
+        pool, net, clients = make(settings, n_jobs=2)
+        arriving = pool.train(0, nets.make_tasks(clients, nets.tensors_of(net.module_)), {})
         next(arriving)
         arriving.close()
-        crew.close()
+        pool.close()
 
 
 # --- what is written and sent ---------------------------------------------------------------------------
 
 
 def test_rows_and_labels_are_written_when_they_are_new(folder):
-    crew, net, clients = make(Loop(), n_jobs=2)
+    pool, net, clients = make(Loop(), n_jobs=2)
     versions, files = [], []
 
     def write(here):
-        crew._write_layout(nets.make_tasks(here, nets.tensors_of(net.module_)))
-        versions.append(crew._version)
+        pool._write_layout(nets.make_tasks(here, nets.tensors_of(net.module_)))
+        versions.append(pool._version)
         files.append(sorted(file.name for file in folder.glob("*/*")))
 
     write(clients[:4])
     write(clients[:4])
     write(clients[1:3])
-    first = room._load_layout(crew._folder.path)
+    first = room._load_layout(pool._folder.path)
     write(clients[2:5])  # a new one
     write(clients[:5])  # all of them are known
     write(relabelled(clients[:1]))
     assert versions == [1, 1, 1, 2, 2, 3]
     assert len(set(map(tuple, files))) == 1
-    layout = room._load_layout(crew._folder.path)
+    layout = room._load_layout(pool._folder.path)
     assert sorted(layout) == [0, 1, 2, 3, 4]
     assert torch.equal(layout[0][2], relabelled(clients)[0][2])
     assert torch.equal(layout[1][2], clients[1][2])
     for position in range(4):  # what somebody still holds of a client does not move under them
         np.testing.assert_array_equal(first[position][0].rows, clients[position][0].rows)
-    crew.close()
+    pool.close()
 
 
 def test_a_message_holds_no_rows():
@@ -272,28 +272,28 @@ def test_a_message_holds_no_rows():
 
 def test_a_worker_holds_one_fit(monkeypatch):
     monkeypatch.setattr(room, "_held", {})
-    crews = [make(Loop(), n_jobs=2)[0] for _ in range(2)]
-    for crew in crews:
-        held = room._load(crew._folder.path, (crew.token, 1))
-        assert room._load(crew._folder.path, (crew.token, 1)) is held
-        assert [token for token, _ in room._held.values()] == [(crew.token, 1)]
-        assert torch.equal(held["engine"].data.X, crew.engine.data.X)
-        assert held["engine"].data.X.data_ptr() != crew.engine.data.X.data_ptr()
-        rows = crew.engine.data.X[:3] + 1
-        crew.set_data(LocalData(rows))
-        other = room._load(crew._folder.path, (crew.token, 2))
+    pools = [make(Loop(), n_jobs=2)[0] for _ in range(2)]
+    for pool in pools:
+        held = room._load(pool._folder.path, (pool.token, 1))
+        assert room._load(pool._folder.path, (pool.token, 1)) is held
+        assert [token for token, _ in room._held.values()] == [(pool.token, 1)]
+        assert torch.equal(held["engine"].data.X, pool.engine.data.X)
+        assert held["engine"].data.X.data_ptr() != pool.engine.data.X.data_ptr()
+        rows = pool.engine.data.X[:3] + 1
+        pool.set_data(LocalData(rows))
+        other = room._load(pool._folder.path, (pool.token, 2))
         assert torch.equal(other["engine"].data.X, rows)
-        crew.close()
+        pool.close()
 
 
 def test_threads_keep_nothing_of_a_fit(monkeypatch):
     """A thread that frees tensors while the interpreter ends aborts the process: nothing is its own."""
     monkeypatch.setattr(room, "_held", {})
     with joblib.parallel_config("threading"):
-        crew, net, clients = make(Loop(), n_jobs=2)
-        list(crew.train(0, nets.make_tasks(clients, nets.tensors_of(net.module_)), {}))
-    assert {token for token, _ in room._held.values()} == {(crew.token, 1)}
-    crew.close()
+        pool, net, clients = make(Loop(), n_jobs=2)
+        list(pool.train(0, nets.make_tasks(clients, nets.tensors_of(net.module_)), {}))
+    assert {token for token, _ in room._held.values()} == {(pool.token, 1)}
+    pool.close()
     assert not room._held
 
 
@@ -337,13 +337,13 @@ def test_cloudpickle_is_found_where_older_joblib_keeps_it(monkeypatch):
 
 
 def test_data_are_mapped_not_copied():
-    crew, *_ = make(Loop(), n_jobs=2)
-    X, _, weights, _, _ = read_shared(crew._folder.path, "data")
+    pool, *_ = make(Loop(), n_jobs=2)
+    X, _, weights, _, _ = read_shared(pool._folder.path, "data")
     for array in (X, weights):
         while isinstance(array.base, np.ndarray):
             array = array.base
         assert isinstance(array.base.obj, mmap.mmap)
-    crew.close()
+    pool.close()
 
 
 # --- one set of files, however often rows and labels change ----------------------------------------------------
@@ -351,21 +351,21 @@ def test_data_are_mapped_not_copied():
 
 def test_files_stay_as_many_and_as_large(folder):
     """Refreshes of `local_data` write new rows over the old ones."""
-    crew, net, clients = make(Loop(), n_jobs=2)
-    X = crew.engine.data.X
+    pool, net, clients = make(Loop(), n_jobs=2)
+    X = pool.engine.data.X
     sizes = []
     for version in range(6):
-        crew.set_data(LocalData(torch.cat([X, X[: 50 - 7 * version] + version])))
-        crew._write_layout(
+        pool.set_data(LocalData(torch.cat([X, X[: 50 - 7 * version] + version])))
+        pool._write_layout(
             nets.make_tasks([relabelled(clients), clients][version % 2], nets.tensors_of(net.module_))
         )
-        found = read_shared(crew._folder.path, "data")[0]
-        np.testing.assert_array_equal(found, crew.engine.data.X.numpy())
+        found = read_shared(pool._folder.path, "data")[0]
+        np.testing.assert_array_equal(found, pool.engine.data.X.numpy())
         sizes.append(
             (len(list(folder.glob("*/*"))), sum(f.stat().st_size for f in folder.glob("*/*.arrays")))
         )
     assert len(set(sizes)) == 1
-    crew.close()
+    pool.close()
 
 
 def test_no_file_is_removed_or_cut_before_the_end(monkeypatch):
@@ -382,25 +382,25 @@ def test_no_file_is_removed_or_cut_before_the_end(monkeypatch):
         return honest(file, mode, *args, **kwargs)
 
     alone = run(*make(Loop(), algorithm=Everything()), Everything())
-    crew, net, clients = make(Loop(), algorithm=Everything(), n_jobs=2)
+    pool, net, clients = make(Loop(), algorithm=Everything(), n_jobs=2)
     with monkeypatch.context() as patch, joblib.parallel_config("threading"):
         for name in ("remove", "unlink", "rename", "replace", "truncate"):
             patch.setattr(os, name, refused)
         patch.setattr(_shared, "open", careful, raising=False)
-        patch.setattr(crew, "close", lambda: None)
-        assert_same(alone, run(crew, net, clients, Everything()))
-    crew.close()
+        patch.setattr(pool, "close", lambda: None)
+        assert_same(alone, run(pool, net, clients, Everything()))
+    pool.close()
 
 
 def test_what_cannot_be_removed_is_blanked(folder, monkeypatch):
     """Windows again: a worker still holds a file when the fit ends. Its rows are gone all the same."""
-    crew, *_ = make(Loop(), n_jobs=2)
-    rows = crew.engine.data.X.numpy().tobytes()
+    pool, *_ = make(Loop(), n_jobs=2)
+    rows = pool.engine.data.X.numpy().tobytes()
     (file,) = folder.glob("*/data.arrays")
     assert rows in file.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "rmtree", lambda *args, **kwargs: None)
-        crew.close()
+        pool.close()
     left = list(folder.glob("*/*"))
     assert left
     assert all(set(file.read_bytes()) <= {0} for file in left)
@@ -494,8 +494,8 @@ def test_nothing_stays_in_the_temporary_folder(tmp_path, backend, how):
 
 
 def test_a_crew_that_is_never_closed_leaves_nothing(folder):
-    crew, *_ = make(Loop(), n_jobs=2)
+    pool, *_ = make(Loop(), n_jobs=2)
     assert list(folder.glob("fedrela_sk_*"))
-    del crew
+    del pool
     gc.collect()
     assert not list(folder.glob("fedrela_sk_*"))

@@ -15,17 +15,17 @@ from fedrela_sk import _tree
 from fedrela_sk.algorithms import Algorithm, FedAvg
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
 from fedrela_sk.training import LoopEngine, NotStackable, StackedEngine
-from fedrela_sk.training.stacked import _chunk_run as _cohort_run
+from fedrela_sk.training.stacked import _chunk_run as _chunk_run
 from tests.training import nets
 
 RAGGED = (1, 2, 33, 70, 400, 31, 32, 65, 5)
 
 
-def both(module, sizes=RAGGED, *, weighted=False, dtype=torch.float64, cohort_size=256, algorithm=None,
+def both(module, sizes=RAGGED, *, weighted=False, dtype=torch.float64, chunk_size=256, algorithm=None,
          rounds=3, skip=(), **params):  # fmt: skip
     """(tensors, losses) after some rounds of the loop and of the stacked engine, and the latter's kind."""
     answers = []
-    for make in (LoopEngine, lambda *args: StackedEngine(*args, cohort_size)):
+    for make in (LoopEngine, lambda *args: StackedEngine(*args, chunk_size)):
         net = nets.make_net(module, dtype, **params)
         data, clients = nets.make_job(sizes, dtype, weighted)
         engine = make(net, data, algorithm or FedAvg(), nets.N_CLASSES, 0)
@@ -122,8 +122,8 @@ def test_float32_agrees_for_one_round():
     assert stacked[0]["first.weight"].dtype == torch.float32
 
 
-def test_cohort_sizes_agree_and_are_folded_in_the_plans_order():
-    whole, cut = both(nets.Normed)[1], both(nets.Normed, cohort_size=2)[1]
+def test_chunk_sizes_agree_and_are_folded_in_the_plans_order():
+    whole, cut = both(nets.Normed)[1], both(nets.Normed, chunk_size=2)[1]
     assert_close(whole, cut, 1e-10)
     net = nets.make_net(nets.Dense)
     data, clients = nets.make_job((10, 200, 40, 100))
@@ -232,7 +232,7 @@ def test_padding_does_not_enter_batch_statistics():
     data, clients = nets.make_job((5, 32))
     tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
     engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
-    run = engine.cohort_run(0, tasks[::-1], {}, 1.0)  # the full batch first
+    run = engine.chunk_run(0, tasks[::-1], {}, 1.0)  # the full batch first
     assert run.plan.index.shape == (2, 32)
     assert run.plan.lengths.tolist() == [32, 5]
     run.all_steps()
@@ -319,7 +319,7 @@ def test_another_clients_rows_change_nothing():
     data.X[:50] = np.nan
     data.X[110:] = np.nan
     others = [replace(task, y=(task.y + 1) % nets.N_CLASSES) for task in (tasks[0], tasks[2])]
-    run = engine.cohort_run(0, [tasks[1], *others], {}, 1.0)
+    run = engine.chunk_run(0, [tasks[1], *others], {}, 1.0)
     run.all_steps()
     for name, stack in run.whole.params.items():
         assert torch.equal(stack[0].detach(), update.tensors[name][1]), name
@@ -397,7 +397,7 @@ def test_what_cannot_be_stacked_is_refused_with_the_reason(module, params, reaso
 
 
 def test_layouts_of_batches_are_kept_up_to_a_number(monkeypatch):
-    monkeypatch.setattr(_cohort_run, "KEPT_PLANS", 2)
+    monkeypatch.setattr(_chunk_run, "KEPT_PLANS", 2)
     net = nets.make_net(nets.Dense, iterator_train__shuffle=False)
     data, clients = nets.make_job((5, 6, 7))
     engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)

@@ -157,10 +157,10 @@ class Body(nn.Module):
 
     def __init__(self, code):
         super().__init__()
-        self.first, self.last, self.code = nn.Linear(5, 6), nn.Linear(6, 2), code
+        self.first, self.last, self.stream_id = nn.Linear(5, 6), nn.Linear(6, 2), code
 
     def forward(self, x):
-        return self.last(self.code(self.first(x)))
+        return self.last(self.stream_id(self.first(x)))
 
 
 def add_in_place(h):

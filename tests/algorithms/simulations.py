@@ -1,4 +1,4 @@
-"""A conductor of three small clients for every method, with methods at further settings."""
+"""A simulation of three small clients for every method, with methods at further settings."""
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ NAMES = [*sorted(ALGORITHMS), *OTHERS]
 
 
 def conductor_of(name, X=X, codes=CODES, module=TwoLayers):
-    """(conductor, its state before round 0) of one method; clients relabel in round 1."""
+    """(simulation, its state before round 0) of one method; clients relabel in round 1."""
     algorithm = OTHERS.get(name) or ALGORITHMS[name]()
     net = make_net(module, batch_size=8, iterator_train__shuffle=True, lr=0.05)
     settings = {"relabeler": FedReLaRelabeler(0.3), "first_relabel": 1, "auxiliary": HELD}
