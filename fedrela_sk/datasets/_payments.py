@@ -28,6 +28,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import Bunch
 
+from fedrela_sk._deprecation import old_keywords
 from fedrela_sk._random import Purpose, numpy_stream, seed_from
 from fedrela_sk._sklearn import Interval, validate_params
 from fedrela_sk.datasets._payment_features import DAY, FEATURE_NAMES, HISTORY, payment_features
@@ -40,9 +41,10 @@ TERMINALS_PER_CUSTOMER = 2  # where n_terminals is left out
 _STREAMS = {"world": 0, "warm_up": 1, "payments": 2, "frauds": 3}
 
 
+@old_keywords
 @validate_params(
     {
-        "n_rows": [Interval(Integral, 1, None, closed="left")],
+        "n_samples": [Interval(Integral, 1, None, closed="left")],
         "n_banks": [Interval(Integral, 1, None, closed="left")],
         "n_days": [Interval(Integral, 1, None, closed="left")],
         "n_customers": [Interval(Integral, 1, None, closed="left"), None],
@@ -54,7 +56,7 @@ _STREAMS = {"world": 0, "warm_up": 1, "payments": 2, "frauds": 3}
     prefer_skip_nested_validation=True,
 )
 def make_payments(
-    n_rows=100_000,
+    n_samples=100_000,
     *,
     n_banks=20,
     n_days=35,
@@ -68,7 +70,7 @@ def make_payments(
 
     Parameters
     ----------
-    n_rows : int >= 1, default=100_000
+    n_samples : int >= 1, default=100_000
         Number of payments, exactly.
     n_banks : int >= 1, default=20
         Number of banks, the clients. Bank 0 is the largest. Each has at least one customer; in very small
@@ -90,18 +92,18 @@ def make_payments(
     Returns
     -------
     bunch : Bunch
-        data : ndarray of shape (n_rows, 15), float32
+        data : ndarray of shape (n_samples, 15), float32
             Features, named in `feature_names`: the amount; weekend and night as 0/1; for 1, 7 and 30 days
             number and mean amount of the customer's payments up to this one; for 1, 7 and 30 days number of
             the terminal's payments and share of frauds among them, both as they were seven days ago, since
             it takes that long until a fraud is known.
-        target : ndarray of shape (n_rows,), int64; 1 = fraud.
-        groups : ndarray of shape (n_rows,), int64; the bank of the customer.
-        day, time_seconds : ndarray of shape (n_rows,), int64
+        target : ndarray of shape (n_samples,), int64; 1 = fraud.
+        groups : ndarray of shape (n_samples,), int64; the bank of the customer.
+        day, time_seconds : ndarray of shape (n_samples,), int64
             Time since the first midnight; rows are in time order.
-        customer, terminal : ndarray of shape (n_rows,), int64
-        scenario : ndarray of shape (n_rows,), int8; 0 genuine, 1 to 3 the kind of fraud. Not a feature.
-        amount : ndarray of shape (n_rows,), float64; what a missed fraud costs.
+        customer, terminal : ndarray of shape (n_samples,), int64
+        scenario : ndarray of shape (n_samples,), int8; 0 genuine, 1 to 3 the kind of fraud. Not a feature.
+        amount : ndarray of shape (n_samples,), float64; what a missed fraud costs.
         feature_names, target_names : lists of str.
         DESCR : str.
 
@@ -112,7 +114,7 @@ def make_payments(
 
     Notes
     -----
-    A million rows in 35 days take about 4 s on one core and 0.8 GB. Time and memory grow with n_rows x
+    A million rows in 35 days take about 4 s on one core and 0.8 GB. Time and memory grow with n_samples x
     (1 + 37 / n_days), for the warm-up has as many payments a day. Split by time, not at random, to judge a
     detector: train on days before some day d, test on days from d + 7 on.
 
@@ -124,7 +126,7 @@ def make_payments(
     ((5000, 15), (5000,))
     """
     if n_customers is None:
-        n_customers = max(n_banks, -(-n_rows // (PAYMENTS_PER_DAY * n_days)))
+        n_customers = max(n_banks, -(-n_samples // (PAYMENTS_PER_DAY * n_days)))
     if n_customers < n_banks:
         raise ValueError(
             f"Every bank needs a customer: got n_customers={n_customers} for n_banks={n_banks}. "
@@ -133,21 +135,21 @@ def make_payments(
     n_terminals = TERMINALS_PER_CUSTOMER * n_customers if n_terminals is None else n_terminals
     seed = seed_from(random_state)
     world = make_world(n_customers, n_terminals, n_banks, bank_skew, heterogeneity, _stream(seed, "world"))
-    payments = simulate(world, n_rows, n_days, seed)
+    payments = simulate(world, n_samples, n_days, seed)
     X = payment_features(*payments[:4], payments.scenario > 0)
-    return _bunch(X[-n_rows:], Payments(*(column[-n_rows:] for column in payments)), world)
+    return _bunch(X[-n_samples:], Payments(*(column[-n_samples:] for column in payments)), world)
 
 
 def _stream(seed, ingredient):
     return numpy_stream(seed, Purpose.DATA, round=_STREAMS[ingredient])
 
 
-def simulate(world, n_rows, n_days, seed):
-    """All payments in time order: those of the warm-up days, at the same rate, then the last `n_rows`."""
+def simulate(world, n_samples, n_days, seed):
+    """All payments in time order: those of the warm-up days, at the same rate, then the last `n_samples`."""
     warm_up = _stream(seed, "warm_up")
-    n_before = warm_up.poisson(n_rows * HISTORY / n_days)
+    n_before = warm_up.poisson(n_samples * HISTORY / n_days)
     before = draw_payments(world, n_before, -HISTORY, HISTORY, warm_up)
-    after = draw_payments(world, n_rows, 0, n_days, _stream(seed, "payments"))
+    after = draw_payments(world, n_samples, 0, n_days, _stream(seed, "payments"))
     order = np.argsort(np.concatenate([before.time, after.time]), kind="stable")
     both = Payments(*(np.concatenate(pair)[order] for pair in zip(before, after, strict=True)))
     return commit_frauds(both, world, -HISTORY, HISTORY + n_days, _stream(seed, "frauds"))

@@ -104,7 +104,7 @@ class Simulation:
             RoundRecord(
                 round=round,
                 participants=tuple(receipt.client.key for receipt in receipts),
-                n_rows=sum(n_rows.values()),
+                n_samples=sum(n_rows.values()),
                 n_steps=sum(receipt.n_steps for receipt in receipts),
                 train_loss=_mean_loss(receipts, n_rows),
                 valid_loss=loss,

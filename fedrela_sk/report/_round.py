@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass, fields
 
+from fedrela_sk._deprecation import old_attributes
 
+
+@old_attributes
 @dataclass(frozen=True)
 class RoundRecord:
     """What happened in one round.
@@ -13,7 +16,7 @@ class RoundRecord:
         0-based index.
     participants : tuple
         Keys of the clients that trained, in the order in which their updates were folded.
-    n_rows : int
+    n_samples : int
         Rows they trained on.
     n_steps : int
         Optimiser steps of all of them.
@@ -38,7 +41,7 @@ class RoundRecord:
 
     round: int
     participants: tuple
-    n_rows: int
+    n_samples: int
     n_steps: int
     train_loss: float
     valid_loss: float

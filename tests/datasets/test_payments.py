@@ -158,8 +158,8 @@ def test_fewer_customers_than_banks():
 @pytest.mark.parametrize(
     ("parameter", "value"),
     [
-        ("n_rows", 0),
-        ("n_rows", 10.5),
+        ("n_samples", 0),
+        ("n_samples", 10.5),
         ("n_banks", 0),
         ("n_days", 0),
         ("n_customers", 0),

@@ -101,7 +101,7 @@ def history_of(fed):
     """All of the history that does not depend on the order of sums or on the clock."""
     names = (
         "round",
-        "n_rows",
+        "n_samples",
         "n_steps",
         "n_relabeled",
         "relabeled_clients",

@@ -198,7 +198,7 @@ def test_weights_change_no_number_of_steps():
     net = make_net(batch_size=8, max_epochs=2)
     plain, weighted = make_fed(net).fit(X, Y), make_fed(net).fit(X, Y, sample_weight=weights)
     assert [r.n_steps for r in weighted.history_] == [r.n_steps for r in plain.history_]
-    assert [r.n_rows for r in weighted.history_] == [r.n_rows for r in plain.history_]
+    assert [r.n_samples for r in weighted.history_] == [r.n_samples for r in plain.history_]
 
 
 def test_a_class_that_a_client_lacks_has_no_weight_there_also_once_relabelled():

@@ -24,7 +24,7 @@ X_VAL, Y_VAL = make_rows(40, seed=1)
 def test_a_share_of_each_client_is_set_aside():
     groups = np.repeat([0, 1, 2], [40, 37, 3])
     fed = make_fed(clients=None, validation=0.25).fit(X, Y, groups=groups)
-    assert fed.history_[0].n_rows == 30 + 28 + 3
+    assert fed.history_[0].n_samples == 30 + 28 + 3
     assert fed.class_count_.sum() == 61
     assert [len(rows) for rows in fed.clients_] == [40, 37, 3]  # the rows of a client are all of its rows
 

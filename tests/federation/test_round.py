@@ -81,7 +81,7 @@ def test_a_record_says_what_happened():
     (record,) = state.history
     assert record.round == 0
     assert record.participants == (0, 1, 2)
-    assert record.n_rows == 30
+    assert record.n_samples == 30
     assert record.n_steps == 2 * (2 + 3 + 4)
     assert np.isnan(record.valid_loss)
     assert np.isnan(record.valid_score)
@@ -145,7 +145,7 @@ def test_a_client_whose_rows_are_all_dropped_trains_no_more():
     simulation, state = make_conductor(X, CODES, three_clients(), relabeler=Drop((6,)), first_relabel=1)
     run(simulation, state, 3)
     assert [record.participants for record in state.history] == [(0, 1, 2), (1, 2), (1, 2)]
-    assert [record.n_rows for record in state.history] == [30, 24, 24]
+    assert [record.n_samples for record in state.history] == [30, 24, 24]
     assert state.history[1].relabeled_clients == (0, 1, 2)
     assert [record.notes for record in state.history][1:] == [("client 0 has no row left",)] * 2
     assert state.keep.tolist() == [False] * 6 + [True] * 24
@@ -163,7 +163,7 @@ def test_dropped_rows_leave_training_weights_and_counts():
     dropping.run_round(state, 1)
     without.run_round(other, 1)
     assert torch.equal(state.params["weight"], other.params["weight"])
-    assert state.history[0].n_rows == len(rows)
+    assert state.history[0].n_samples == len(rows)
     np.testing.assert_array_equal(client_sizes(dropping.plan, state), [4, 7, 13])
 
 
@@ -180,7 +180,7 @@ def test_a_round_without_anyone_who_has_rows_leaves_the_model():
             idle += 1
             assert all(torch.equal(before[name], state.params[name]) for name in before)
             assert np.isnan(record.train_loss)
-            assert (record.n_rows, record.n_steps, record.bytes_up, record.bytes_down) == (0, 0, 0, 0)
+            assert (record.n_samples, record.n_steps, record.bytes_up, record.bytes_down) == (0, 0, 0, 0)
             assert record.notes[0].endswith("has no row left")
     assert 0 < idle < 12
 

@@ -7,7 +7,7 @@ def make_record(round, **changed):
     fields = {
         "round": round,
         "participants": ("a", "b"),
-        "n_rows": 10,
+        "n_samples": 10,
         "n_steps": 4,
         "train_loss": 0.5,
         "valid_loss": float("nan"),

@@ -28,5 +28,5 @@ def test_without_pandas_the_error_says_how_to_get_it(ask, monkeypatch):
 
 def test_everything_else_works_without_pandas(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    assert _history().column("n_rows").tolist() == [10]
+    assert _history().column("n_samples").tolist() == [10]
     assert len(make_report(2)) == 2

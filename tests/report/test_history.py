@@ -63,7 +63,7 @@ def test_a_column_of_numbers():
     column = history.column("train_loss")
     assert column.dtype == np.float64
     np.testing.assert_array_equal(column, [0.5, 0.25])
-    assert history.column("n_rows").dtype.kind == "i"
+    assert history.column("n_samples").dtype.kind == "i"
 
 
 @pytest.mark.parametrize("participants", [(("a",), ("b", "c")), (("a", "b"), ("b", "c")), ((), ())])

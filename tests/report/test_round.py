@@ -13,7 +13,7 @@ def test_a_record_as_a_dictionary():
     assert list(fields) == [
         "round",
         "participants",
-        "n_rows",
+        "n_samples",
         "n_steps",
         "train_loss",
         "valid_loss",

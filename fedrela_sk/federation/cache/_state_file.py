@@ -7,6 +7,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from fedrela_sk._deprecation import with_new_names
 from fedrela_sk.federation._files import replace_file
 from fedrela_sk.federation._state import State
 from fedrela_sk.report import RoundRecord
@@ -196,4 +197,5 @@ def _state(parts, facts, fresh):
 
 def _record(fields):
     """A `RoundRecord` from JSON, whose lists were tuples."""
+    fields = with_new_names(RoundRecord, fields)
     return RoundRecord(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})

@@ -32,7 +32,7 @@ def make_record(round, **fields):
     return RoundRecord(
         round=round,
         participants=("a", 1, 2.5, True),
-        n_rows=10,
+        n_samples=10,
         n_steps=3,
         train_loss=1 / 3,
         valid_loss=float("nan"),

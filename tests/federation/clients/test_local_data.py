@@ -43,7 +43,7 @@ def test_new_rows_train_but_the_average_counts_the_originals():
     fed = fit("fedavg", local_data=Doubles())
     ends = [local_sgd(START, *doubled(client), LR, STEPS) for client in (0, 1)]
     assert weight(fed) == pytest.approx(np.average(ends, weights=[4, 2]), abs=1e-14)
-    assert fed.history_[0].n_rows == 6 + 3
+    assert fed.history_[0].n_samples == 6 + 3
     assert fed.class_count_.tolist() == [3, 3]
     assert fed.y_relabeled_.tolist() == Y.tolist()
 
@@ -55,7 +55,7 @@ def test_repeated_rows_of_a_sampler_count_as_often(engine):
     plain = fit("fedavg", TwoLayers, data, engine=engine)
     counts = [np.bincount(data[1][data[2] == client]) for client in range(3)]
     expected = sum(n.max() * (n > 0).sum() for n in counts)
-    assert fed.history_[0].n_rows == expected
+    assert fed.history_[0].n_samples == expected
     assert not np.allclose(fed.predict_proba(data[0]), plain.predict_proba(data[0]))
 
 
@@ -78,7 +78,7 @@ def test_after_relabelling_the_originals_are_resampled_with_their_new_labels():
     first = np.average([local_sgd(START, *doubled(k), LR, STEPS) for k in (0, 1)], weights=[4, 2])
     second = np.average([local_sgd(first, *doubled(k, new), LR, STEPS) for k in (0, 1)], weights=[4, 2])
     assert weight(fed) == pytest.approx(second, abs=1e-14)
-    assert [record.n_rows for record in fed.history_] == [9, 7]
+    assert [record.n_samples for record in fed.history_] == [9, 7]
 
 
 @pytest.mark.parametrize("engine", ["loop", "stacked"])

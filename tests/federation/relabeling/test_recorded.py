@@ -141,7 +141,7 @@ def test_rows_that_a_sampler_left_out_have_posteriors_too(engine):
 
 def test_rows_that_a_relabeler_dropped_have_posteriors_at_the_refresh():
     fed = fit(batches(), relabeler=Flip(keep=lambda y: y > 0), relabel_every=2)
-    assert fed.history_[4].n_rows == np.count_nonzero(Y)
+    assert fed.history_[4].n_samples == np.count_nonzero(Y)
     assert [len(Q) for Q in posteriors_seen()] == [15] * 8
     for Q in posteriors_seen():
         np.testing.assert_allclose(Q.sum(1), 1, atol=1e-12)
@@ -236,7 +236,7 @@ def test_nothing_more_travels(engine, algorithm):
         fit(batches(), engine=engine, algorithm=algorithm, relabel_every=1, relabel_posteriors=settings)
         for settings in (TRAINING, None)
     )
-    for name in ("bytes_up", "bytes_down", "n_steps", "n_rows"):
+    for name in ("bytes_up", "bytes_down", "n_steps", "n_samples"):
         np.testing.assert_array_equal(recorded.history_.column(name), passed.history_.column(name))
 
 

@@ -196,8 +196,8 @@ def test_dropped_rows_leave_training_and_every_count():
     keep_of = lambda y: y != 0  # noqa: E731
     fed = fit(relabeler=Flip(keep=keep_of), n_rounds=5, class_weight="balanced")
     np.testing.assert_array_equal(fed.kept_mask_, Y != 0)
-    assert fed.history_[2].n_rows == 60
-    assert fed.history_[3].n_rows == fed.history_[4].n_rows == np.count_nonzero(Y)
+    assert fed.history_[2].n_samples == 60
+    assert fed.history_[3].n_samples == fed.history_[4].n_samples == np.count_nonzero(Y)
     np.testing.assert_array_equal(fed.class_count_, [0, *np.bincount(Y)[1:]])
     assert fed.class_count_.sum() == np.count_nonzero(Y)
 
