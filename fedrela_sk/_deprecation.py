@@ -11,6 +11,7 @@ REMOVED_IN = "0.3"
 RENAMED = {
     "fedrela_sk.datasets.make_payments": {"n_rows": "n_samples"},
     "fedrela_sk.report.RoundRecord": {"n_rows": "n_samples"},
+    "fedrela_sk.training.Stacked": {"cohort_size": "chunk_size"},
 }
 
 

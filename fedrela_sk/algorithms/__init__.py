@@ -23,7 +23,7 @@ from fedrela_sk.algorithms._fedyoyo import FedYoYo
 from fedrela_sk.algorithms._local_only import LocalOnly
 from fedrela_sk.algorithms._moon import MOON
 from fedrela_sk.algorithms._ratio_loss import RatioLoss
-from fedrela_sk.algorithms._records import Job, Local, LocalRun, Recipe, RoundFacts
+from fedrela_sk.algorithms._records import Broadcast, Job, Local, LocalRun, Query, Recipe, RoundFacts
 from fedrela_sk.algorithms._scaffold import SCAFFOLD
 
 ALGORITHMS = {
@@ -61,6 +61,7 @@ __all__ = [
     "SCAFFOLD",
     "Algorithm",
     "BalanceFL",
+    "Broadcast",
     "CReFF",
     "FedAdagrad",
     "FedAdam",
@@ -84,6 +85,7 @@ __all__ = [
     "Local",
     "LocalOnly",
     "LocalRun",
+    "Query",
     "RatioLoss",
     "Recipe",
     "RoundFacts",

@@ -66,19 +66,19 @@ class BalanceFL(Algorithm):
         check_whole("n_noise", self.n_noise, 1)
         check_choice("counts", self.counts, ("original", "relabeled"))
 
-    def prepare(self, module, n_classes):
+    def prepare_module(self, module, n_classes):
         return marked(module, n_classes, self.head)
 
-    def order(self, y, n_epochs, n_classes, stream):
+    def client_order(self, y, n_epochs, n_classes, stream):
         return np.stack([balanced_order(y, stream) for _ in range(n_epochs)])
 
-    def begin(self, model, data, local):
+    def client_begin(self, model, data, local):
         features = features_of(model, data.X)
         root = square_root(mean_class_covariance(features, data.y, data.weights))
         draws = torch.from_numpy(local.stream.standard_normal((self.n_noise, len(root))))
         return {"noise": (draws.to(root) @ root).to(features)}
 
-    def loss(self, model, batch, local):
+    def client_loss(self, model, batch, local):
         h, logits = model.features(batch.x)
         received = model.frozen(batch.x, local.anchor)[1]
         noisy = linear(model.params, model.head, h + self._noise(batch.y, local))

@@ -3,7 +3,7 @@
 from sklearn.base import BaseEstimator
 
 from fedrela_sk.aggregation import WeightedMean
-from fedrela_sk.algorithms._facts import (
+from fedrela_sk.algorithms._derived import (
     Derived,
     has_own,
     keeps_tensors,
@@ -11,6 +11,7 @@ from fedrela_sk.algorithms._facts import (
     sends_models,
     why_in_turn,
 )
+from fedrela_sk.algorithms._records import Broadcast
 
 
 class Algorithm(BaseEstimator):
@@ -19,9 +20,12 @@ class Algorithm(BaseEstimator):
     A method is a `BaseEstimator`: its constructor stores hyper-parameters, so that
     `GridSearchCV` over ``algorithm__...`` works. Hooks are pure functions of named tensors: they return
     new ones and write nothing to `self`. State that lives longer than a round is passed in and returned.
+    Hooks whose name starts with ``client_`` run at a client and see only its own rows; those that start with
+    ``server_`` run at the server and see no row at all.
 
-    `params` are named tensors, ``{name: tensor}``. `penalty`, `correct` and `decoupled` see trainable ones only;
-    `finish`, `shared`, `step` and all anchors hold buffers too. `local` is a `Local`, `facts` a `RoundFacts`.
+    `params` are named tensors, ``{name: tensor}``. `client_penalty`, `client_correct` and `client_decoupled` see
+    trainable ones only; `client_finish`, `shared`, `server_step` and all anchors hold buffers too. `local` is a
+    `Local`, `facts` a `RoundFacts`.
 
     Attributes
     ----------
@@ -31,24 +35,21 @@ class Algorithm(BaseEstimator):
         Whether `personal_params` gives each client a model of its own beside the global one. Derived: it does where
         `personal_params` or `shared` is overridden.
     loop_only : str or None
-        Why the method runs in the loop engine alone, None where it runs in both. Derived: a reason where a hook of
-        training reads ``local.stream``. A method whose `loss` returns a state must state one.
+        Why the method runs only in the loop engine, None where it runs in both. Derived: a reason where a hook of
+        training reads ``local.stream``. A method whose `client_loss` returns a state must state one.
     sends_model : bool
         Whether what clients send under the model's names is their model: rules of participation that chain
-        clients or weigh them by their displacement need that. Derived: not where `finish` or `aggregate` is
-        overridden; a method that still sends the model as it is states True.
+        clients or weigh them by their displacement need that. Derived: not where `client_finish` or
+        `server_aggregator` is overridden; a method that still sends the model as it is states True.
     own_loss : bool
-        Whether `loss` or `row_losses` take the place of the net's criterion, which must then be plain
+        Whether `client_loss` or `client_row_losses` takes the place of the net's criterion, which must then be plain
         `torch.nn.CrossEntropyLoss` or `NLLLoss`. Derived: where one of them is overridden.
     bare_loss : bool
         Whether that loss takes neither class weights nor label smoothing nor an ignored class from it; they are
-        then refused. Derived: as `own_loss`; a method whose `loss` goes by `Batch.row_losses` or
+        then refused. Derived: as `own_loss`; a method whose `client_loss` goes by `Batch.row_losses` or
         `Batch.criterion_loss` states False.
-    report_needs_model : bool
-        Whether a client that answers `report` receives the model for it, which counts as traffic. A method that
-        states False gets no model there.
     auxiliary : int, pair (X, y) or None
-        Labelled rows that the server holds: ``job.auxiliary`` of `init_server`. An int: so many first rows of
+        Labelled rows that the server holds: ``job.auxiliary`` of `server_init`. An int: so many first rows of
         each class of the training data (all, where a class has fewer). A pair: rows of every class that no
         client has.
     neutral : dict or None
@@ -64,7 +65,6 @@ class Algorithm(BaseEstimator):
     sends_model = Derived(sends_models)
     own_loss = Derived(replaces_loss)
     bare_loss = Derived(replaces_loss)
-    report_needs_model = True
     auxiliary = None
     neutral = None
     neutral_reason = "not stated"
@@ -89,7 +89,7 @@ class Algorithm(BaseEstimator):
         """
         return None
 
-    def prepare(self, module, n_classes):
+    def prepare_module(self, module, n_classes):
         """The module to train, perhaps with another head.
 
         Runs under the stream of the initial weights: what it draws from torch's generator is reproducible.
@@ -100,60 +100,28 @@ class Algorithm(BaseEstimator):
         """Names of the tensors that travel; all others stay at their client between rounds."""
         return tuple(names)
 
-    def init_server(self, params, job):
+    def server_init(self, params, job):
         """State of the server before round 0, a dictionary of tensors; `job` is a `Job`."""
         return {}
 
-    def init_client(self, params):
+    def client_init(self, params):
         """State of a client before it first takes part, a dictionary of tensors."""
         return {}
 
     # --- at the start of a round -----------------------------------------------------------------------------
 
-    def asks(self, round):
-        """Whom the server asks for a report before training: "nobody", "chosen" or "all" clients."""
-        return "nobody"
+    def server_query(self, round):
+        """A `Query` that clients answer before they train in this round; None: no question."""
+        return None
 
-    def report(self, model, data, local):
-        """What an asked client answers, a dictionary of small tensors; all of it is counted as traffic.
+    def server_broadcast(self, server_state):
+        """What travels to clients beside the model, a `Broadcast`.
 
-        Parameters
-        ----------
-        model : fedrela_sk.training.Model
-            Holds the global model.
-        data : fedrela_sk.training.ClientData
-            The client's own rows.
-        local : Local
+        Hooks at a client find what it sends every round and the first time in ``local.server``.
         """
-        return {}
+        return Broadcast()
 
-    def gather(self, reports, server_state, facts):
-        """New server state from reports, a dictionary ``{client: {name: tensor}}`` by client number.
-
-        It is empty where no asked client has a row left. `facts` are those of the round that is about to train,
-        whose participants are here the clients that answered.
-        """
-        return server_state
-
-    def broadcast(self, server_state):
-        """The part of the server state that travels to clients with the model, a dictionary of tensors."""
-        return {}
-
-    def once(self, server_state):
-        """The part that travels only to a client that takes part for the first time, and stays there.
-
-        A dictionary of tensors; hooks find them in ``local.server`` beside those of `broadcast`.
-        """
-        return {}
-
-    def for_relabeling(self, server_state):
-        """The part that travels to clients that relabel in a round, beside what they train with.
-
-        A dictionary of tensors, empty where clients can work out the model that predicts by themselves.
-        """
-        return {}
-
-    def weigh(self, weights, clients, server_state):
+    def server_weights(self, weights, clients, server_state):
         """Aggregation weights of the clients of a round.
 
         Parameters
@@ -168,14 +136,20 @@ class Algorithm(BaseEstimator):
 
     # --- at a client -----------------------------------------------------------------------------------------
 
-    def begin(self, model, data, local):
+    def client_begin(self, model, data, local):
         """Tensors computed before a client's first step, ``local.start`` of every later hook.
 
-        Parameters as in `report`.
+        Parameters
+        ----------
+        model : fedrela_sk.training.Model
+            Holds the model that the client received.
+        data : fedrela_sk.training.ClientData
+            The client's own rows.
+        local : Local
         """
         return {}
 
-    def order(self, y, n_epochs, n_classes, stream):
+    def client_order(self, y, n_epochs, n_classes, stream):
         """Rows of every epoch, ndarray of shape (n_epochs, n_rows); None for the usual order.
 
         Parameters
@@ -187,11 +161,11 @@ class Algorithm(BaseEstimator):
         """
         return None
 
-    def row_losses(self, logits, y, local):
+    def client_row_losses(self, logits, y, local):
         """Loss of every row from its logits, in the place of the criterion's.
 
-        Engines call it where a method overrides it, and no other caller does: without it, and without `loss`,
-        a batch has the loss of the net's criterion.
+        Engines call it where a method overrides it, and no other caller does: without it, and without
+        `client_loss`, a batch has the loss of the net's criterion.
 
         Parameters
         ----------
@@ -208,12 +182,12 @@ class Algorithm(BaseEstimator):
         NotImplementedError
             Here in the base: a method without losses of its own trains by the criterion.
         """
-        raise NotImplementedError(self._no_loss("row_losses"))
+        raise NotImplementedError(self._no_loss("client_row_losses"))
 
-    def loss(self, model, batch, local):
+    def client_loss(self, model, batch, local):
         """Loss of a batch where the rows' logits alone do not give it, in the place of the criterion's.
 
-        Called as `row_losses` is; a method overrides one of the two at most.
+        Called as `client_row_losses` is; a method overrides one of the two at most.
 
         Parameters
         ----------
@@ -225,38 +199,38 @@ class Algorithm(BaseEstimator):
         Returns
         -------
         loss : scalar tensor, or (scalar tensor, dict of tensors)
-            The dictionary becomes ``local.state`` of the next step (loop engine alone).
+            The dictionary becomes ``local.state`` of the next step (only in the loop engine).
 
         Raises
         ------
         NotImplementedError
-            As in `row_losses`.
+            As in `client_row_losses`.
         """
-        raise NotImplementedError(self._no_loss("loss"))
+        raise NotImplementedError(self._no_loss("client_loss"))
 
     def _no_loss(self, hook):
         """Why a hook of the loss has no default."""
         return (
-            f'{type(self).__name__} has no {hook} of its own. Call it where overrides("{hook}") is true, as engines '
-            "do; a method with neither row_losses nor loss trains by the net's criterion."
+            f'{type(self).__name__} has no {hook} of its own. Call it where uses("{hook}") is true, as engines do; a '
+            "method with neither client_row_losses nor client_loss trains by the net's criterion."
         )
 
-    def penalty(self, params, local):
+    def client_penalty(self, params, local):
         """A scalar tensor that is added to the loss of every batch."""
         return 0.0
 
-    def correct(self, grads, params, local):
+    def client_correct(self, grads, params, local):
         """The gradients that the optimiser sees, ``{name: tensor}``."""
         return grads
 
-    def decoupled(self, params, local):
+    def client_decoupled(self, params, local):
         """Directions ``{name: tensor}`` that a step takes beside the optimiser, past its momentum.
 
         `params` are those before the step; the learning rate times a direction is taken off after it.
         """
         return {}
 
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         """(tensors to send, new client state) after local training; `run` is a `LocalRun`.
 
         Tensors beside the model's own may be sent; they are aggregated and counted like the others.
@@ -265,28 +239,34 @@ class Algorithm(BaseEstimator):
 
     # --- at the server ---------------------------------------------------------------------------------------
 
-    def aggregate(self):
+    def server_aggregator(self):
         """A new object with `add(tensors, weight)` and `result()`."""
         return WeightedMean()
 
-    def step(self, params, aggregated, server_state, facts):
-        """(new global tensors, new server state) from what `aggregate` gave."""
+    def server_step(self, params, aggregated, server_state, facts):
+        """(new global tensors, new server state) from what `server_aggregator` gave."""
         return params | {name: tensor for name, tensor in aggregated.items() if name in params}, server_state
 
     def server_train(self, model, params, server_state, facts):
-        """(new global tensors, new server state) after `step`: training on what the server itself holds.
+        """(new global tensors, new server state) after `server_step`: training on what the server itself holds.
 
         Runs under the stream (seed, "server", round): what it draws from torch's generator is reproducible.
         """
         return params, server_state
 
-    def predict_params(self, params, server_state, model):
-        """The tensors that predict, from the global ones; `model` runs the module with any tensors."""
-        return params
+    def predict_params(self, params, server_state, model, relabeling=False):
+        """The tensors that predict, from the global ones.
 
-    def relabel_params(self, params, server_state, model):
-        """The tensors whose posteriors re-label, where there is one global model: by default those that predict."""
-        return self.predict_params(params, server_state, model)
+        Parameters
+        ----------
+        params : dict of tensors
+        server_state : dict of tensors
+        model : fedrela_sk.training.Model
+            Runs the module with any tensors.
+        relabeling : bool, default=False
+            Whether their posteriors are to relabel, which may call for other tensors.
+        """
+        return params
 
     def personal_params(self, params, own):
         """The tensors that predict for one client, from those that predict globally and its `own`.
@@ -295,6 +275,12 @@ class Algorithm(BaseEstimator):
         """
         return params | {name: tensor for name, tensor in own.items() if name in params}
 
-    def overrides(self, hook):
-        """Whether this method has its own `hook`: engines skip those that would change nothing."""
-        return has_own(type(self), hook)
+    # --- which of them are used ------------------------------------------------------------------------------
+
+    def unused_hooks(self):
+        """Names of own hooks that change nothing under these hyper-parameters; engines skip them."""
+        return ()
+
+    def uses(self, hook):
+        """Whether engines call this method's own `hook`: it overrides the base's, and is not among the unused."""
+        return has_own(type(self), hook) and hook not in self.unused_hooks()

@@ -7,6 +7,7 @@ from fedrela_sk.aggregation import SignedMean
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice, check_whole
 from fedrela_sk.algorithms._displacement import moved
+from fedrela_sk.algorithms._records import Query
 from fedrela_sk.losses._mean import weights_in_mean
 
 # one vector of all parameters that learn; no parameter can have this name
@@ -75,14 +76,17 @@ class CLIMB(Algorithm):
         check_choice("losses", self.losses, ("mean", "sum_of_batches"))
         check_choice("negative", self.negative, ("allow", "clip"))
 
-    def init_server(self, params, job):
+    def server_init(self, params, job):
         zeros = torch.zeros(job.n_clients, dtype=torch.float64)
         return {"duals": zeros, "excess": zeros}
 
-    def asks(self, round):
-        return "nobody" if round % self.dual_every else "all"
+    def server_query(self, round):
+        if round % self.dual_every:
+            return None
+        return Query(self.client_report, self.server_gather, whom="all")
 
-    def report(self, model, data, local):
+    def client_report(self, model, data, local):
+        """The loss of the model that a client received, on its own rows."""
         with torch.no_grad():
             batches = data.batches(model.criterion)
             losses = torch.cat([batch.row_losses(model.evaluate(batch.x)) for batch in batches])
@@ -93,7 +97,7 @@ class CLIMB(Algorithm):
         parts = zip((weights * losses).split(size), counted.split(size), strict=True)
         return {"loss": sum(_ratio(loss.sum(), count.sum()) for loss, count in parts)}
 
-    def gather(self, reports, server_state, facts):
+    def server_gather(self, reports, server_state, facts):
         """The step of the lambdas that is due since the last reports; the new ones are kept for the next."""
         duals = server_state["duals"] + self.dual_lr * server_state["excess"] / facts.n_clients
         numbers = sorted(reports)
@@ -102,20 +106,20 @@ class CLIMB(Algorithm):
         excess[numbers] = losses - losses.mean() - self.epsilon
         return {"duals": duals.clamp(0, self.max_dual), "excess": excess}
 
-    def weigh(self, weights, clients, server_state):
+    def server_weights(self, weights, clients, server_state):
         duals = server_state["duals"].numpy()
         own = (1 + duals - duals.mean())[clients]
         return own if self.negative == "allow" else np.maximum(own, 0.0)
 
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         steps = [(params[name] - local.anchor[name]).flatten() for name in run.trainable]
         rest = {name: tensor for name, tensor in params.items() if name not in run.trainable}
         return rest | {STEP: torch.cat(steps)}, local.state
 
-    def aggregate(self):
+    def server_aggregator(self):
         return SignedMean([STEP])
 
-    def step(self, params, aggregated, server_state, facts):
+    def server_step(self, params, aggregated, server_state, facts):
         names = facts.trainable
         parts = aggregated[STEP].split([params[name].numel() for name in names])
         steps = {name: part.view_as(params[name]) for name, part in zip(names, parts, strict=True)}

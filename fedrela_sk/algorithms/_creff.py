@@ -7,6 +7,7 @@ from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice, check_whole
 from fedrela_sk.algorithms._heads import features_of, marked, path
+from fedrela_sk.algorithms._records import Broadcast, Query
 from fedrela_sk.nets import find_head
 
 # added to the denominator of a cosine, as in the authors' code
@@ -99,10 +100,10 @@ class CReFF(Algorithm):
         for name in ("match_lr", "retrain_lr"):
             check_at_least(name, getattr(self, name), 0, above=True)
 
-    def prepare(self, module, n_classes):
+    def prepare_module(self, module, n_classes):
         return marked(module, n_classes, self.head)
 
-    def init_server(self, params, job):
+    def server_init(self, params, job):
         head = find_head(job.module, job.n_classes)
         n_classes, width = params[path(head, "weight")].shape
         n_columns = width + (path(head, "bias") in params)
@@ -116,10 +117,11 @@ class CReFF(Algorithm):
             "reported": job.like.new_zeros(n_classes),
         }
 
-    def asks(self, round):
-        return "chosen"
+    def server_query(self, round):
+        return Query(self.client_report, self.server_gather)
 
-    def report(self, model, data, local):
+    def client_report(self, model, data, local):
+        """Mean gradients of the classifier, one for each class that a client has."""
         V = local.server["classifier"]
         h = _with_ones(features_of(model, data.X), V.shape[1])
         residual = torch.softmax(h @ V.T, 1) - F.one_hot(data.y, len(V)).to(h)
@@ -138,7 +140,8 @@ class CReFF(Algorithm):
             times[torch.from_numpy(stream.permutation(n)[: self.n_rows])] += 1
         return times
 
-    def gather(self, reports, server_state, facts):
+    def server_gather(self, reports, server_state, facts):
+        """The mean of the gradients over the clients that have a class."""
         gradients = torch.zeros_like(server_state["gradients"])
         reported = torch.zeros_like(server_state["reported"])
         for report in reports.values():
@@ -148,8 +151,8 @@ class CReFF(Algorithm):
         gradients /= reported.clamp_min(1)[:, None, None]
         return server_state | {"gradients": gradients, "reported": reported.clamp(max=1)}
 
-    def broadcast(self, server_state):
-        return {"classifier": server_state["classifier"]}
+    def server_broadcast(self, server_state):
+        return Broadcast(every_round={"classifier": server_state["classifier"]})
 
     def server_train(self, model, params, server_state, facts):
         features = self._matched(server_state)
@@ -183,7 +186,7 @@ class CReFF(Algorithm):
                 U.addmm_(x.T, residual, alpha=-self.retrain_lr / len(x))
         return U.T.contiguous()
 
-    def predict_params(self, params, server_state, model):
+    def predict_params(self, params, server_state, model, relabeling=False):
         V, weight = server_state["classifier"], path(model.head, "weight")
         width = params[weight].shape[1]
         new = {weight: V[:, :width]}

@@ -32,9 +32,9 @@ class FedAvg(Algorithm):
     def check(self):
         check_at_least("server_lr", self.server_lr, 0)
 
-    def step(self, params, aggregated, server_state, facts):
+    def server_step(self, params, aggregated, server_state, facts):
         if self.server_lr == 1:
-            return super().step(params, aggregated, server_state, facts)
+            return super().server_step(params, aggregated, server_state, facts)
         delta = displacement(params, aggregated, facts.trainable)
         steps = {name: self.server_lr * d for name, d in delta.items()}
         return moved(params, aggregated, steps), server_state

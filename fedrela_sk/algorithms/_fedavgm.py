@@ -42,10 +42,10 @@ class FedAvgM(Algorithm):
         check_at_least("server_lr", self.server_lr, 0)
         check_choice("form", self.form, FORMS)
 
-    def init_server(self, params, job):
+    def server_init(self, params, job):
         return zeros(params, job.trainable)
 
-    def step(self, params, aggregated, server_state, facts):
+    def server_step(self, params, aggregated, server_state, facts):
         delta = displacement(params, aggregated, facts.trainable)
         gain = 1 - self.momentum if self.form == "damped" else 1
         velocity = {name: self.momentum * server_state[name] + gain * d for name, d in delta.items()}

@@ -7,6 +7,7 @@ from fedrela_sk import _tree
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice, check_flag
 from fedrela_sk.algorithms._displacement import displacement, moved, zeros
+from fedrela_sk.algorithms._records import Broadcast, Query
 from fedrela_sk.algorithms._tags import tagged, untagged
 
 # Below both a warning: seen on digits, where alpha 0.01 diverges at pulls of 0.01 and not at 0.05.
@@ -63,11 +64,6 @@ class FedDyn(Algorithm):
         self.clip = clip
         self.by_rows = by_rows
 
-    @property
-    def report_needs_model(self):
-        """A client counts its rows without it."""
-        return not self.by_rows
-
     def check(self):
         check_at_least("alpha", self.alpha, 0, above=True)
         check_choice("predicts", self.predicts, ("server", "participants"))
@@ -85,43 +81,47 @@ class FedDyn(Algorithm):
             f"that the model may grow without bound. Use alpha={SAFE_ALPHA:g}, or more local steps."
         )
 
-    def overrides(self, hook):
-        """The server's own model needs no hook to predict, a gradient that is not clipped none to change it."""
-        switches = {"predict_params": self.predicts == "participants", "correct": self.clip is not None}
-        return switches.get(hook, True) and super().overrides(hook)
+    def unused_hooks(self):
+        unused = {"predict_params": self.predicts == "server", "client_correct": self.clip is None}
+        return tuple(hook for hook, is_unused in unused.items() if is_unused)
 
-    def init_server(self, params, job):
+    def server_init(self, params, job):
         rows = {MEAN_ROWS: job.like.new_ones(())} if self.by_rows else {}
         return rows | self._server_state(zeros(params, job.trainable), _tree.subset(params, job.trainable))
 
-    def init_client(self, params):
+    def client_init(self, params):
         return {name: torch.zeros_like(p) for name, p in params.items() if p.is_floating_point()}
 
-    def weigh(self, weights, clients, server_state):
+    def server_weights(self, weights, clients, server_state):
         return np.ones_like(weights)
 
-    def asks(self, round):
-        return "all" if self.by_rows and round == 0 else "nobody"
+    def server_query(self, round):
+        if not self.by_rows or round > 0:
+            return None
+        return Query(self.client_report, self.server_gather, whom="all", needs_model=False)
 
-    def report(self, model, data, local):
+    def client_report(self, model, data, local):
+        """How many rows a client has."""
         return {"rows": local.counts.sum()}
 
-    def gather(self, reports, server_state, facts):
+    def server_gather(self, reports, server_state, facts):
+        """The mean number of rows."""
         rows = torch.stack([report["rows"] for report in reports.values()])
         return server_state | {MEAN_ROWS: rows.mean()}
 
-    def once(self, server_state):
-        return _tree.subset(server_state, server_state.keys() & {MEAN_ROWS})
+    def server_broadcast(self, server_state):
+        mean_rows = _tree.subset(server_state, server_state.keys() & {MEAN_ROWS})
+        return Broadcast(first_time=mean_rows, relabeling=untagged("mean", server_state))
 
     def _strength(self, local):
         """alpha of a client."""
         return self.alpha * local.server[MEAN_ROWS] / local.counts.sum() if self.by_rows else self.alpha
 
-    def penalty(self, params, local):
+    def client_penalty(self, params, local):
         linear = sum((local.state[name] * param).sum() for name, param in params.items())
         return 0.5 * self._strength(local) * _tree.squared_distance(params, local.anchor) - linear
 
-    def correct(self, grads, params, local):
+    def client_correct(self, grads, params, local):
         if self.clip is None:
             return grads
         alpha = self._strength(local)
@@ -131,14 +131,14 @@ class FedDyn(Algorithm):
         factor = torch.clamp(self.clip / (norm + 1e-6), max=1.0)  # as torch clips
         return {name: factor * other + pulls[name] for name, other in others.items()}
 
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         alpha = self._strength(local)
         slopes = {
             name: local.state[name] - alpha * (params[name] - local.anchor[name]) for name in run.trainable
         }
         return params, local.state | slopes
 
-    def step(self, params, aggregated, server_state, facts):
+    def server_step(self, params, aggregated, server_state, facts):
         delta = displacement(params, aggregated, facts.trainable)
         share = facts.n_participants / facts.n_clients
         h = {name: h - self.alpha * share * delta[name] for name, h in untagged("h", server_state).items()}
@@ -151,8 +151,5 @@ class FedDyn(Algorithm):
         """h, and the mean of the clients' models where it predicts."""
         return tagged("h", h) | (tagged("mean", mean) if self.predicts == "participants" else {})
 
-    def for_relabeling(self, server_state):
-        return untagged("mean", server_state)
-
-    def predict_params(self, params, server_state, model):
+    def predict_params(self, params, server_state, model, relabeling=False):
         return params | untagged("mean", server_state)

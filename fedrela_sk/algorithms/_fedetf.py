@@ -69,7 +69,7 @@ class FedETF(Algorithm):
         check_choice("absent", self.absent, ("one", "mask"))
         check_choice("counts", self.counts, ("original", "relabeled"))
 
-    def prepare(self, module, n_classes):
+    def prepare_module(self, module, n_classes):
         name, old = linear_head_of(module, n_classes, self.head)
         projection, dtype = self.form == "official", old.weight.dtype
         module = swap_head(module, name, ETFHead(old.in_features, n_classes, projection, dtype))
@@ -80,7 +80,7 @@ class FedETF(Algorithm):
             )
         return module
 
-    def loss(self, model, batch, local):
+    def client_loss(self, model, batch, local):
         if self.form == "dot_regression":
             return _dot_regression(model, batch)
         balanced = balanced_softmax(self.gamma, self.absent)

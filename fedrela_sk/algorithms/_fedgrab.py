@@ -6,6 +6,7 @@ from torch.nn import functional as F
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
 from fedrela_sk.algorithms._heads import linear, marked, path
+from fedrela_sk.algorithms._records import Broadcast
 
 # rows that the estimated prior is spread over
 N_ROWS = 10000
@@ -65,20 +66,22 @@ class FedGraB(Algorithm):
         for name in ("kp", "ki", "kd"):
             check_at_least(name, getattr(self, name), 0)
 
-    def prepare(self, module, n_classes):
+    def prepare_module(self, module, n_classes):
         return marked(module, n_classes, self.head)
 
-    def init_server(self, params, job):
+    def server_init(self, params, job):
         return {"total": job.like.new_zeros(job.n_classes), "n_readings": job.like.new_zeros(())}
 
-    def broadcast(self, server_state):
-        return {"prior": server_state["total"] / server_state["n_readings"].clamp_min(1)}
+    def server_broadcast(self, server_state):
+        return Broadcast(
+            every_round={"prior": server_state["total"] / server_state["n_readings"].clamp_min(1)}
+        )
 
-    def init_client(self, params):
+    def client_init(self, params):
         """One zero for all classes; after a step there is an entry for each."""
         return {name: torch.zeros(()) for name in ("difference", "control", "error", "error_before")}
 
-    def loss(self, model, batch, local):
+    def client_loss(self, model, batch, local):
         h, _ = model.features(batch.x)
         logits = linear(model.params, model.head, h)
         prior = local.server["prior"]

@@ -4,6 +4,7 @@ import torch
 
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_choice
+from fedrela_sk.algorithms._records import Broadcast, Query
 from fedrela_sk.losses._tables import absent_as_rarest
 
 
@@ -30,7 +31,6 @@ class FedIR(Algorithm):
     """
 
     bare_loss = False
-    report_needs_model = False
     neutral_reason = (
         "weights come from the data: they are 1 only where a client's class shares are the target's"
     )
@@ -43,23 +43,27 @@ class FedIR(Algorithm):
         check_choice("target", self.target, ("global", "uniform"))
         check_choice("counts", self.counts, ("original", "relabeled"))
 
-    def init_server(self, params, job):
+    def server_init(self, params, job):
         return {"prior": job.like.new_full((job.n_classes,), 1 / job.n_classes)}
 
-    def asks(self, round):
-        return "all" if round == 0 and self.target == "global" else "nobody"
+    def server_query(self, round):
+        if round > 0 or self.target == "uniform":
+            return None
+        return Query(self.client_report, self.server_gather, whom="all", needs_model=False)
 
-    def report(self, model, data, local):
+    def client_report(self, model, data, local):
+        """A client's class counts."""
         return {"counts": local.counts}
 
-    def gather(self, reports, server_state, facts):
+    def server_gather(self, reports, server_state, facts):
+        """The shares of the classes over all clients."""
         total = sum(report["counts"] for report in reports.values())
         return server_state | {"prior": total / total.sum()}
 
-    def once(self, server_state):
-        return server_state if self.target == "global" else {}
+    def server_broadcast(self, server_state):
+        return Broadcast(first_time=server_state if self.target == "global" else {})
 
-    def loss(self, model, batch, local):
+    def client_loss(self, model, batch, local):
         uniform = torch.full_like(local.counts, 1 / len(local.counts))
         own = class_weights(local.counts, local.server.get("prior", uniform))[batch.y]
         total = batch.mean(own)

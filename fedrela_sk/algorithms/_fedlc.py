@@ -49,5 +49,5 @@ class FedLC(Algorithm):
         check_choice("absent", self.absent, ("mask", "one"))
         check_choice("counts", self.counts, ("original", "relabeled"))
 
-    def row_losses(self, logits, y, local):
+    def client_row_losses(self, logits, y, local):
         return _loss(self.tau, self.absent).row_losses(logits, y, local.counts, None)

@@ -67,15 +67,15 @@ class FedLF(Algorithm):
         check_at_least("decorrelation_weight", self.decorrelation_weight, 0)
         check_choice("counts", self.counts, ("original", "relabeled"))
 
-    def prepare(self, module, n_classes):
+    def prepare_module(self, module, n_classes):
         return marked(module, n_classes, self.head)
 
-    def begin(self, model, data, local):
+    def client_begin(self, model, data, local):
         centres = class_means(features_of(model, data.X), data.y, data.weights, model.n_classes)
         gap = (centres[:, None] - centres[None]).norm(dim=2).max()
         return {"centres": centres, "gap": gap.clamp(max=_LARGEST_GAP)}
 
-    def loss(self, model, batch, local):
+    def client_loss(self, model, batch, local):
         h, _ = model.features(batch.x)
         scale = self.alpha + (1 - self.alpha) * local.counts / local.counts.max()
         logits = scale * F.linear(h, model.params[path(model.head, "weight")])

@@ -95,7 +95,7 @@ class FedLoGe(Algorithm):
         check_choice("predict_head", self.predict_head, _HEADS)
         check_choice("relabel_head", self.relabel_head, _HEADS)
 
-    def prepare(self, module, n_classes):
+    def prepare_module(self, module, n_classes):
         name, psi = linear_head_of(module, n_classes, self.head)
         bias, dtype = psi.bias is not None, psi.weight.dtype
         sparse = SparseETF(
@@ -106,7 +106,7 @@ class FedLoGe(Algorithm):
     def shared(self, names):
         return names_outside_part(names, _LOCAL)
 
-    def loss(self, model, batch, local):
+    def client_loss(self, model, batch, local):
         h, _ = model.features(batch.x)
         head, params = model.head, model.params
         fixed = model.module.get_submodule(path(head, _SPARSE))
@@ -114,13 +114,12 @@ class FedLoGe(Algorithm):
         logits += [linear(params, path(head, part), h.detach()) for part in ("main", _LOCAL)]
         return batch.mean(sum(F.cross_entropy(z, batch.y, reduction="none") for z in logits))
 
-    def predict_params(self, params, server_state, model):
+    def predict_params(self, params, server_state, model, relabeling=False):
         """Psi as averaged goes where a client has its phi, for `personal_params`."""
+        if relabeling:
+            return params | self._head(self.relabel_head, params, model)
         raw = {phi: params[in_part(phi, "main")] for phi in names_in_part(params, _LOCAL)}
         return params | raw | self._head(self.predict_head, params, model)
-
-    def relabel_params(self, params, server_state, model):
-        return params | self._head(self.relabel_head, params, model)
 
     def _head(self, kind, params, model):
         """The tensors that one of the heads puts in the place of psi."""

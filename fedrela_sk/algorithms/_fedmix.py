@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_flag, check_whole
+from fedrela_sk.algorithms._records import Broadcast, Query
 
 
 class FedMix(Algorithm):
@@ -44,7 +45,6 @@ class FedMix(Algorithm):
 
     bare_loss = False
     loop_only = "draws a partner for every batch, one client after the other"
-    report_needs_model = False
     neutral = {"lam": 0.0}
 
     def __init__(self, lam=0.05, mean_size=None, naive=False):
@@ -58,23 +58,27 @@ class FedMix(Algorithm):
             check_whole("mean_size", self.mean_size, 1)
         check_flag("naive", self.naive)
 
-    def asks(self, round):
-        return "all" if round == 0 else "nobody"
+    def server_query(self, round):
+        if round > 0:
+            return None
+        return Query(self.client_report, self.server_gather, whom="all", needs_model=False)
 
-    def report(self, model, data, local):
+    def client_report(self, model, data, local):
+        """Means of groups of a client's rows, and of their labels."""
         rows = np.flatnonzero(data.weights.cpu().numpy() > 0)
         n_means = 1 if self.mean_size is None else -(-len(rows) // self.mean_size)
         groups = np.array_split(local.stream.permutation(rows), n_means)
         labels = F.one_hot(data.y, model.n_classes).to(data.X.dtype)
         return {"x": _means(data.X, data.weights, groups), "y": _means(labels, data.weights, groups)}
 
-    def gather(self, reports, server_state, facts):
+    def server_gather(self, reports, server_state, facts):
+        """All clients' means, one after the other."""
         return {part: torch.cat([reports[client][part] for client in sorted(reports)]) for part in ("x", "y")}
 
-    def once(self, server_state):
-        return server_state
+    def server_broadcast(self, server_state):
+        return Broadcast(first_time=server_state)
 
-    def loss(self, model, batch, local):
+    def client_loss(self, model, batch, local):
         pick = int(local.stream.integers(len(local.server["x"])))
         mean_x, mean_y = (local.server[part][pick] for part in ("x", "y"))
         x = (1 - self.lam) * batch.x

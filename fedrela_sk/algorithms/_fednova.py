@@ -65,22 +65,24 @@ class FedNova(Algorithm):
         check_choice("tau_eff", self.tau_eff, ("without_pull", "coefficients", "steps"))
         check_at_least("momentum", self.momentum, 0, 1, below=True)
 
-    def overrides(self, hook):
-        """The pull's hook runs only where there is a pull."""
-        if hook in ("penalty", "decoupled"):
-            return self.mu > 0 and (self.prox == "outside") == (hook == "decoupled")
-        return super().overrides(hook)
+    def unused_hooks(self):
+        used = (
+            {"inside": "client_penalty", "outside": "client_decoupled"}.get(self.prox)
+            if self.mu > 0
+            else None
+        )
+        return tuple(hook for hook in ("client_penalty", "client_decoupled") if hook != used)
 
-    def penalty(self, params, local):
+    def client_penalty(self, params, local):
         return 0.5 * self.mu * _tree.squared_distance(params, local.anchor)
 
-    def decoupled(self, params, local):
+    def client_decoupled(self, params, local):
         return {name: self.mu * (param - local.anchor[name]) for name, param in params.items()}
 
-    def init_server(self, params, job):
+    def server_init(self, params, job):
         return zeros(params, job.trainable) if self.momentum else {}
 
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         check_sgd(run, "FedNova")
         total = self.normaliser(run)
         moves = {
@@ -114,7 +116,7 @@ class FedNova(Algorithm):
         pulled = self.tau_eff == "without_pull" and self.mu > 0
         return coefficient_sum(run) if pulled else total
 
-    def step(self, params, aggregated, server_state, facts):
+    def server_step(self, params, aggregated, server_state, facts):
         steps = aggregated[STEPS].item()
         moves = {name: steps * aggregated[name].to(torch.float64) for name in facts.trainable}
         if not self.momentum or facts.lr == 0:

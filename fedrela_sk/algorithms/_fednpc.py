@@ -57,10 +57,10 @@ class FedNPC(Algorithm):
         check_at_least("lr", self.lr, 0, above=True)
         check_at_least("momentum", self.momentum, 0)
 
-    def prepare(self, module, n_classes):
+    def prepare_module(self, module, n_classes):
         return marked(module, n_classes, self.head)
 
-    def predict_params(self, params, server_state, model):
+    def predict_params(self, params, server_state, model, relabeling=False):
         names = [path(model.head, part) for part in ("weight", "bias")]
         head = {name: params[name].clone().requires_grad_() for name in names if name in params}
         optimizer = torch.optim.SGD(head.values(), lr=self.lr, momentum=self.momentum)

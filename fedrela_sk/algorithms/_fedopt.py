@@ -27,14 +27,14 @@ class _FedOpt(Algorithm):
         if self.initial_accumulator is not None:
             check_at_least("initial_accumulator", self.initial_accumulator, 0)
 
-    def init_server(self, params, job):
+    def server_init(self, params, job):
         start = self.epsilon**2 if self.initial_accumulator is None else self.initial_accumulator
         first = zeros(params, job.trainable)
         second = {name: torch.full_like(tensor, start) for name, tensor in first.items()}
         n_steps = torch.zeros((), dtype=torch.float64, device=job.like.device)
         return {"n_steps": n_steps} | tagged("first", first) | tagged("second", second)
 
-    def step(self, params, aggregated, server_state, facts):
+    def server_step(self, params, aggregated, server_state, facts):
         delta = displacement(params, aggregated, facts.trainable)
         n_steps = server_state["n_steps"] + 1
         first, second = untagged("first", server_state), untagged("second", server_state)

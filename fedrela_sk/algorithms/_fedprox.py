@@ -30,5 +30,5 @@ class FedProx(Algorithm):
     def check(self):
         check_at_least("mu", self.mu, 0)
 
-    def penalty(self, params, local):
+    def client_penalty(self, params, local):
         return 0.5 * self.mu * _tree.squared_distance(params, local.anchor)

@@ -65,14 +65,14 @@ class FedROD(Algorithm):
         check_choice("absent", self.absent, ("mask", "one"))
         check_choice("counts", self.counts, ("original", "relabeled"))
 
-    def prepare(self, module, n_classes):
+    def prepare_module(self, module, n_classes):
         name, generic = linear_head_of(module, n_classes, self.head)
         return swap_head(module, name, MultiHead(generic, personal_head=like(generic, zero=True)))
 
     def shared(self, names):
         return names_outside_part(names, _PERSONAL)
 
-    def loss(self, model, batch, local):
+    def client_loss(self, model, batch, local):
         h, generic = model.features(batch.x)
         personal = linear(model.params, path(model.head, _PERSONAL), h.detach())
         balanced = balanced_softmax(self.gamma, self.absent).row_losses(generic, batch.y, local.counts, None)

@@ -6,6 +6,7 @@ from torch.nn import functional as F
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice, check_whole
 from fedrela_sk.algorithms._heads import features_of, marked
+from fedrela_sk.algorithms._records import Broadcast, Query
 
 # floor of a mean cosine, and of a prior inside the logarithm, as in the authors' code
 _LEAST_COSINE, _LEAST_PRIOR = 1e-6, 1e-9
@@ -114,24 +115,26 @@ class FedYoYo(Algorithm):
         check_at_least("noise", self.noise, 0)
         check_choice("counts", self.counts, ("original", "relabeled"))
 
-    def prepare(self, module, n_classes):
+    def prepare_module(self, module, n_classes):
         return marked(module, n_classes, self.head)
 
     # --- the prior -------------------------------------------------------------------------------------------
 
-    def init_server(self, params, job):
+    def server_init(self, params, job):
         return {"effective": job.like.new_zeros(job.n_classes)}
 
-    def asks(self, round):
-        return "chosen"
+    def server_query(self, round):
+        return Query(self.client_report, self.server_gather)
 
-    def report(self, model, data, local):
+    def client_report(self, model, data, local):
+        """A client's effective numbers of rows."""
         rows = torch.nonzero(data.weights > 0)[:, 0]
         rows = rows[torch.from_numpy(local.stream.permutation(len(rows))).to(rows.device)]
         h, y = features_of(model, data.X[rows]), data.y[rows]
         return {"effective": effective_numbers(h, y, model.n_classes, self.report_batch)}
 
-    def gather(self, reports, server_state, facts):
+    def server_gather(self, reports, server_state, facts):
+        """The moving mean of the effective numbers."""
         if not reports:
             return server_state
         known = server_state["effective"]
@@ -144,18 +147,18 @@ class FedYoYo(Algorithm):
         leaps = (blended - known).abs() > _LARGEST_CHANGE * known
         return {"effective": torch.where(leaps, known, blended)}
 
-    def broadcast(self, server_state):
-        return server_state
+    def server_broadcast(self, server_state):
+        return Broadcast(every_round=server_state)
 
     # --- local training --------------------------------------------------------------------------------------
 
-    def init_client(self, params):
+    def client_init(self, params):
         return {"n_batches": torch.zeros((), dtype=torch.float64)}
 
-    def begin(self, model, data, local):
+    def client_begin(self, model, data, local):
         return {"spread": data.X[data.weights > 0].std(0, correction=0)}
 
-    def loss(self, model, batch, local):
+    def client_loss(self, model, batch, local):
         n_batches = local.state["n_batches"] + 1
         prior = self._prior(local, n_batches if self.blend == "batch" else 1)
         views = torch.cat([self._weak(batch.x, local), self._strong(batch.x, local)])
@@ -193,7 +196,7 @@ class FedYoYo(Algorithm):
         right = batch.share * (weak.argmax(1) == batch.y)
         return factor * (right * divergence).sum() / right.sum().clamp_min(torch.finfo(right.dtype).tiny)
 
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         return params, {"n_batches": torch.zeros_like(local.state["n_batches"])}
 
 

@@ -58,11 +58,11 @@ class MOON(Algorithm):
         if self.projection is not None:
             check_whole("projection", self.projection, 1)
 
-    def overrides(self, hook):
-        """Without the term the net's own loss will do, bit for bit."""
-        return self.mu > 0 if hook == "loss" else super().overrides(hook)
+    def unused_hooks(self):
+        """Without the term the net's own loss does, bit for bit."""
+        return () if self.mu > 0 else ("client_loss",)
 
-    def prepare(self, module, n_classes):
+    def prepare_module(self, module, n_classes):
         name = find_head(module, n_classes, self.head)
         if self.projection is None:
             mark_head(module, name)
@@ -76,11 +76,11 @@ class MOON(Algorithm):
         )
         return swap_head(module, name, projected, head="3")
 
-    def init_client(self, params):
+    def client_init(self, params):
         some = next(iter(params.values()))
         return {SEEN: torch.zeros((), device=some.device)} | tagged("previous", params)
 
-    def loss(self, model, batch, local):
+    def client_loss(self, model, batch, local):
         z, logits = model.features(batch.x)
         z_global, _ = model.frozen(batch.x, local.anchor)
         z_previous, _ = model.frozen(batch.x, untagged("previous", local.state))
@@ -88,5 +88,5 @@ class MOON(Algorithm):
         term = batch.plain_mean(F.softplus((far - near) / self.temperature))
         return batch.criterion_loss(logits) + self.mu * local.state[SEEN] * term
 
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         return params, {SEEN: torch.ones_like(local.state[SEEN])} | tagged("previous", params)

@@ -9,6 +9,7 @@ from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least
 from fedrela_sk.algorithms._class_changes import class_ratios
 from fedrela_sk.algorithms._heads import marked, path
+from fedrela_sk.algorithms._records import Broadcast
 
 
 class RatioLoss(Algorithm):
@@ -67,22 +68,22 @@ class RatioLoss(Algorithm):
         check_at_least("beta", self.beta, 0)
         check_at_least("cap", self.cap, 0, above=True)
 
-    def prepare(self, module, n_classes):
+    def prepare_module(self, module, n_classes):
         return marked(module, n_classes, self.head)
 
-    def init_server(self, params, job):
+    def server_init(self, params, job):
         X, codes = job.auxiliary
         n = int(torch.bincount(codes).min())
         rows = torch.stack([X[codes == code][:n] for code in range(job.n_classes)])
         return {"weights": job.like.new_ones(job.n_classes), "auxiliary rows by class": rows}
 
-    def broadcast(self, server_state):
-        return {"weights": server_state["weights"]}
+    def server_broadcast(self, server_state):
+        return Broadcast(every_round={"weights": server_state["weights"]})
 
-    def weigh(self, weights, clients, server_state):
+    def server_weights(self, weights, clients, server_state):
         return np.ones_like(weights)
 
-    def row_losses(self, logits, y, local):
+    def client_row_losses(self, logits, y, local):
         return local.server["weights"][y] * F.cross_entropy(logits, y, reduction="none")
 
     def server_train(self, model, params, server_state, facts):

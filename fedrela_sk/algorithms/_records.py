@@ -1,9 +1,56 @@
 """What the hooks of a method are given: facts of the fit, of a round, of a client's training and of its run."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """What the server sends to clients beside the model; all of it is counted as traffic.
+
+    Attributes
+    ----------
+    every_round : dict of tensors
+        To every client that trains or reports.
+    first_time : dict of tensors
+        To a client that trains for the first time; it stays there.
+    relabeling : dict of tensors
+        To a client that relabels in this round, where it cannot work out the model that predicts by itself.
+    """
+
+    every_round: dict = field(default_factory=dict)
+    first_time: dict = field(default_factory=dict)
+    relabeling: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question that the server asks clients before they train.
+
+    Attributes
+    ----------
+    report : callable of (model, data, local)
+        Runs at a client and returns a dictionary of small tensors, which is sent and counted as traffic. `model` is
+        a `fedrela_sk.training.Model` that holds the global model, `data` the client's own rows as
+        `fedrela_sk.training.ClientData`, `local` a `Local`.
+    gather : callable of (reports, server_state, facts)
+        Runs at the server and returns its new state. `reports` has the client's number as key and its report as
+        value; it is empty where no asked client has a row left. `facts` are those of the round that is about to
+        train, whose participants are here the clients that answered.
+    whom : {"sampled", "all"}, default="sampled"
+        The clients of the round, or all clients.
+    needs_model : bool, default=True
+        Whether a client receives the model for its report, which counts as traffic where it does not train in the
+        same round. False: `report` gets no model.
+    """
+
+    report: Callable
+    gather: Callable
+    whom: str = "sampled"
+    needs_model: bool = True
 
 
 @dataclass(frozen=True)
@@ -22,7 +69,7 @@ class Job:
     like : tensor
         An empty tensor of the module's dtype on its device.
     module : nn.Module
-        The module that is trained, as `Algorithm.prepare` returned it.
+        The module that is trained, as `Algorithm.prepare_module` returned it.
     auxiliary : (tensor of shape (n_rows, ...), tensor of shape (n_rows,)) or None
         Rows that the server holds, as `Algorithm.auxiliary` asks for them, and their classes. No client sees them.
     """
@@ -118,14 +165,14 @@ class Local:
     state : dict of tensors
         What the method keeps at this client.
     server : dict of tensors
-        What `Algorithm.broadcast` sends along with the model.
+        What `Algorithm.server_broadcast` sends along with the model.
     counts : tensor of shape (n_classes,)
         The client's rows of each class (sums of their weights), of the labels that `counts` names.
     start : dict of tensors
-        What `Algorithm.begin` computed before the first step of this round.
+        What `Algorithm.client_begin` computed before the first step of this round.
     round : int
     stream : numpy.random.Generator
-        Draws of this client in this round: always there in `report`, in other hooks only of methods that are
+        Draws of this client in this round: always there in a report, in other hooks only of methods that are
         `loop_only`; of others it raises a TypeError where it is used.
     """
 

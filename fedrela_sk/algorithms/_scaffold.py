@@ -8,6 +8,7 @@ from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
 from fedrela_sk.algorithms._coefficients import check_sgd, coefficient_sum
 from fedrela_sk.algorithms._displacement import displacement, moved
+from fedrela_sk.algorithms._records import Broadcast
 from fedrela_sk.algorithms._tags import tagged, untagged
 
 
@@ -63,23 +64,22 @@ class SCAFFOLD(Algorithm):
         check_choice("option", self.option, ("I", "II"))
         check_at_least("server_lr", self.server_lr, 0)
 
-    def overrides(self, hook):
-        """Only option "I" looks at the rows before a round."""
-        return self.option == "I" if hook == "begin" else super().overrides(hook)
+    def unused_hooks(self):
+        return () if self.option == "I" else ("client_begin",)
 
-    def init_server(self, params, job):
+    def server_init(self, params, job):
         return {name: torch.zeros_like(params[name]) for name in job.trainable}
 
-    def init_client(self, params):
+    def client_init(self, params):
         return {name: torch.zeros_like(p) for name, p in params.items() if p.is_floating_point()}
 
-    def broadcast(self, server_state):
-        return server_state
+    def server_broadcast(self, server_state):
+        return Broadcast(every_round=server_state)
 
-    def weigh(self, weights, clients, server_state):
+    def server_weights(self, weights, clients, server_state):
         return np.ones_like(weights)
 
-    def begin(self, model, data, local):
+    def client_begin(self, model, data, local):
         if model.criterion.reduction != "mean":
             raise ValueError(
                 f'SCAFFOLD(option="I") needs a criterion that averages over a batch; got reduction='
@@ -92,10 +92,10 @@ class SCAFFOLD(Algorithm):
             batch.criterion_loss(model.evaluate(batch.x, leaves)).backward()
         return {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in leaves.items()}
 
-    def correct(self, grads, params, local):
+    def client_correct(self, grads, params, local):
         return {name: grad - local.state[name] + local.server[name] for name, grad in grads.items()}
 
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         new = local.start if self.option == "I" else self._mean_gradients(params, local, run)
         change = {name: control - local.state[name] for name, control in new.items()}
         return params | tagged("control", change), local.state | new
@@ -111,7 +111,7 @@ class SCAFFOLD(Algorithm):
             for name, control in local.server.items()
         }
 
-    def step(self, params, aggregated, server_state, facts):
+    def server_step(self, params, aggregated, server_state, facts):
         delta = displacement(params, aggregated, facts.trainable)
         steps = {name: self.server_lr * d for name, d in delta.items()}
         share = facts.n_participants / facts.n_clients

@@ -76,7 +76,7 @@ class Simulation:
         job = Job(n_clients, n_classes, plan.classes, plan.seed, like, module, plan.auxiliary)
         return State(
             params=params,
-            server=plan.algorithm.init_server(params, job),
+            server=plan.algorithm.server_init(params, job),
             codes=plan.codes.copy(),
             keep=np.ones(len(plan.codes), dtype=bool),
             history=history,
@@ -89,7 +89,7 @@ class Simulation:
         cohort = self._sample(state, round)
         chosen = cohort.specs
         relabeled = self._relabel(state, chosen, round)
-        predictor = len(relabeled) * _tree.nbytes(algorithm.for_relabeling(state.server))
+        predictor = len(relabeled) * _tree.nbytes(algorithm.server_broadcast(state.server).relabeling)
         reported, asked_model = self._ask(state, chosen, round)
         tasks = with_recording(self.tasks.make(state, chosen, round), self.plan, state, round)
         sent = model_nbytes(algorithm, state, self._frozen) * len(tasks)
@@ -137,7 +137,11 @@ class Simulation:
             return due
 
         recorded = take_recorded(state, due) if plan.records else None
-        shared = self.server.relabeling(state) if plan.algorithm.averages and recorded is None else None
+        shared = (
+            self.server.predicting(state, relabeling=True)
+            if plan.algorithm.averages and recorded is None
+            else None
+        )
 
         def model(spec):
             write_tensors(self.net.module_, state.params_at(spec) if shared is None else shared)
@@ -185,26 +189,27 @@ class Simulation:
     def _ask(self, state, chosen, round):
         """Reports before training, in place; bytes sent up, and down to clients that then do not train."""
         plan, algorithm = self.plan, self.plan.algorithm
-        whom = algorithm.asks(round)
-        if whom == "nobody":
+        query = algorithm.server_query(round)
+        if query is None:
             return 0, 0
-        tasks = self.tasks.make(state, self.present if whom == "all" else chosen, round)
+        tasks = self.tasks.make(state, self.present if query.whom == "all" else chosen, round)
         answers = ask_clients(
             algorithm,
+            query,
             self.net,
             self.tasks.data,
             tasks,
             self.tasks.numbers,
-            algorithm.broadcast(state.server),
+            algorithm.server_broadcast(state.server).every_round,
             round,
             plan.seed,
             len(plan.classes),
             round / plan.n_rounds,
         )
         idle = len({task.client.position for task in tasks} - {spec.position for spec in chosen})
-        received = idle * model_nbytes(algorithm, state, self._frozen) * algorithm.report_needs_model
+        received = idle * model_nbytes(algorithm, state, self._frozen) * query.needs_model
         facts = self.server.facts(round, len(tasks), state.params)
-        state.server = algorithm.gather(answers.reports, state.server, facts)
+        state.server = query.gather(answers.reports, state.server, facts)
         return answers.nbytes, received
 
     def _train(self, state, round, tasks, cohort):
@@ -219,7 +224,7 @@ class Simulation:
             deque(updates, maxlen=0)
             return collecting.receipts
         self.server.fold(state, updates, round, stretch)
-        if algorithm.overrides("server_train"):
+        if algorithm.uses("server_train"):
             self.server.train(state, self.server.facts(round, len(collecting.receipts), started))
         return collecting.receipts
 

@@ -34,12 +34,12 @@ def server_round(algorithm, updates, params, server_state, facts, stretch=None):
     -------
     params, server_state : dict of tensors
     """
-    folded, n_updates = algorithm.aggregate(), 0
+    folded, n_updates = algorithm.server_aggregator(), 0
     for update in updates:
         update.fold_into(folded)
         n_updates += update.n_clients
     aggregated = folded.result() if stretch is None else stretch(folded.result())
-    return algorithm.step(params, aggregated, server_state, facts(n_updates))
+    return algorithm.server_step(params, aggregated, server_state, facts(n_updates))
 
 
 class Server:
@@ -95,7 +95,7 @@ class Server:
             raise
         except ValueError as error:
             raise ClientError(f"The updates of round {round} could not be aggregated: {error}") from error
-        self._check_model(state.params, started, "step", round)
+        self._check_model(state.params, started, "server_step", round)
 
     def _check_model(self, params, like, hook, round):
         """Refuse a global model that is none, or not finite, with the hook that made it and the round."""
@@ -115,24 +115,16 @@ class Server:
         self._check_model(params, state.params, "server_train", facts.round)
         state.params, state.server = _tree.detach(params), _tree.detach(server)
 
-    def predicting(self, state):
-        """The global tensors as they predict."""
+    def predicting(self, state, relabeling=False):
+        """The global tensors as they predict, or as they relabel."""
         algorithm = self.plan.algorithm
-        if not algorithm.overrides("predict_params"):
+        if not algorithm.uses("predict_params"):
             return state.params
         with self._computing(state.params):
-            params = _tree.detach(algorithm.predict_params(state.params, state.server, self.model))
+            params = _tree.detach(
+                algorithm.predict_params(state.params, state.server, self.model, relabeling=relabeling)
+            )
         check_tensors(params, state.params, f"{type(algorithm).__name__}.predict_params")
-        return params
-
-    def relabeling(self, state):
-        """The global tensors as they re-label."""
-        algorithm = self.plan.algorithm
-        if not algorithm.overrides("relabel_params"):
-            return self.predicting(state)
-        with self._computing(state.params):
-            params = _tree.detach(algorithm.relabel_params(state.params, state.server, self.model))
-        check_tensors(params, state.params, f"{type(algorithm).__name__}.relabel_params")
         return params
 
     @contextmanager

@@ -47,7 +47,7 @@ def client_orders(algorithm, task, settings, n_classes, seed, round):
     -------
     orders : ndarray of shape (epochs, n_rows), int64
     """
-    if algorithm.overrides("order"):
+    if algorithm.uses("client_order"):
         stream = numpy_stream(seed, Purpose.BATCHES, round, task.client.stream_id)
-        return algorithm.order(task.y.cpu().numpy(), settings.epochs, n_classes, stream)
+        return algorithm.client_order(task.y.cpu().numpy(), settings.epochs, n_classes, stream)
     return epoch_orders(len(task.rows), settings.epochs, settings.shuffle, seed, round, task.client.stream_id)

@@ -7,6 +7,7 @@ from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from torch import nn
 
+from fedrela_sk._deprecation import old_attributes
 from fedrela_sk._sklearn import Interval, StrOptions, validate_parameter_constraints
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.training.loop._engine import LoopEngine
@@ -34,6 +35,7 @@ class Loop(Engine):
         return LoopEngine(net, data, algorithm, n_classes, seed)
 
 
+@old_attributes
 class Stacked(Engine):
     """Many clients at once.
 

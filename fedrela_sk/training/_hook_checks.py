@@ -41,7 +41,7 @@ def check_update(algorithm, tensors, received, shared, stacked=False):
             f"{kind}.finish sends nothing, although the method shares {sorted(shared)[0]!r} and others. Return the "
             "tensors, or name none of them in `shared`."
         )
-    if missing and not (algorithm.overrides("step") or algorithm.overrides("aggregate")):
+    if missing and not (algorithm.uses("server_step") or algorithm.uses("server_aggregator")):
         raise ClientError(
             f"{kind}.finish left out {missing[0]!r}, which would stay as it was at the server. Return it, or write a "
             "`step` that makes it from what is sent."

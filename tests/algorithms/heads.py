@@ -76,7 +76,7 @@ def fit_small(algorithm, **params):
 
 def model_of(module, algorithm, n_classes=3):
     """A `Model` of a module as the method prepares it."""
-    return Model(algorithm.prepare(module, n_classes), nn.CrossEntropyLoss(), n_classes)
+    return Model(algorithm.prepare_module(module, n_classes), nn.CrossEntropyLoss(), n_classes)
 
 
 def batch_of(x, y):

@@ -46,7 +46,7 @@ class Play:
         job = Job(2, 2, np.arange(2), 0, torch.empty(0, dtype=torch.float64), torch.nn.Module())
         job.module.x = torch.nn.Parameter(tensor(self.theta))
         if self.server is None:
-            self.server = self.algorithm.init_server(self.params, job)
+            self.server = self.algorithm.server_init(self.params, job)
 
     @property
     def params(self):
@@ -61,27 +61,33 @@ class Play:
 
     def one_round(self, clients):
         algorithm = self.algorithm
-        weights = algorithm.weigh(np.array(self.weights)[clients], np.array(clients), self.server)
-        folded = algorithm.aggregate()
+        weights = algorithm.server_weights(np.array(self.weights)[clients], np.array(clients), self.server)
+        folded = algorithm.server_aggregator()
         for client, weight in zip(clients, weights, strict=True):
             folded.add(self.train(client, float(weight)), float(weight))
         facts = RoundFacts(self.round, len(clients), 2, self.lr, ("x",))
-        params, self.server = algorithm.step(self.params, folded.result(), self.server, facts)
+        params, self.server = algorithm.server_step(self.params, folded.result(), self.server, facts)
         self.theta = float(params["x"])
 
     def train(self, client, weight):
         """What a client sends."""
-        state = self.states.get(client) or self.algorithm.init_client(self.params)
-        local = Local(self.params, state, self.algorithm.broadcast(self.server), None, round=self.round)
+        state = self.states.get(client) or self.algorithm.client_init(self.params)
+        local = Local(
+            self.params,
+            state,
+            self.algorithm.server_broadcast(self.server).every_round,
+            None,
+            round=self.round,
+        )
         x = self.solve(client, local) if self.exact else self.descend(client, local)
         run = LocalRun(self.n_steps, self.lr, 1, weight, self.momentum, trainable=("x",))
-        sent, self.states[client] = self.algorithm.finish({"x": x}, local, run)
+        sent, self.states[client] = self.algorithm.client_finish({"x": x}, local, run)
         return sent
 
     def pull(self, x, local):
         """Gradient of the method's penalty."""
         x = x.clone().requires_grad_()
-        penalty = self.algorithm.penalty({"x": x}, local)
+        penalty = self.algorithm.client_penalty({"x": x}, local)
         if not torch.is_tensor(penalty):
             return 0.0
         return torch.autograd.grad(penalty, x)[0]
@@ -91,7 +97,7 @@ class Play:
         for _ in range(self.n_steps):
             self.seen[client].append(float(gradient(client, x)))
             grads = {"x": gradient(client, x) + self.pull(x, local)}
-            grad = self.algorithm.correct(grads, {"x": x}, local)["x"]
+            grad = self.algorithm.client_correct(grads, {"x": x}, local)["x"]
             buffer = self.momentum * buffer + grad
             x = x - self.lr * buffer
         return x

@@ -71,7 +71,7 @@ def by_hand(now, received, noisy, distill=1.0, temperature=2.0, strength=0.002):
 def loss_of(algorithm, module, anchor, counts, start, stream):
     params = {name: p.detach() for name, p in anchor.named_parameters()}
     local = local_of(counts, anchor=params, start=start, stream=stream)
-    return algorithm.loss(model_of(module, algorithm, 5), batch_of(X, Y), local)
+    return algorithm.client_loss(model_of(module, algorithm, 5), batch_of(X, Y), local)
 
 
 def logits(module, x=X):
@@ -130,7 +130,7 @@ def test_the_received_model_answers_in_evaluation_mode():
     start = {"noise": torch.zeros(1, 4, dtype=torch.float64)}
     state = {name: tensor.clone() for name, tensor in received.state_dict().items()}
     local = local_of([2, 2, 0, 2, 2], anchor=state, start=start, stream=Stream([0.5] * 3, [0] * 3))
-    got = BalanceFL().loss(model_of(now, BalanceFL(), 5), batch_of(X, Y), local)
+    got = BalanceFL().client_loss(model_of(now, BalanceFL(), 5), batch_of(X, Y), local)
     x = torch.from_numpy(X)
     with torch.no_grad():
         z, before = now(x).numpy(), received.eval()(x).numpy()
@@ -142,7 +142,7 @@ def test_the_received_model_answers_in_evaluation_mode():
 def test_features_for_the_covariance_are_those_of_evaluation_mode():
     module, x = Normed(), torch.from_numpy(X)
     data = ClientData(x, torch.from_numpy(Y), torch.ones(3), torch.ones(3))
-    start = BalanceFL(n_noise=5).begin(
+    start = BalanceFL(n_noise=5).client_begin(
         model_of(module, BalanceFL(), 5), data, local_of(stream=np.random.default_rng(0))
     )
     assert module[1].num_batches_tracked == 0
@@ -158,7 +158,7 @@ def test_a_batch_with_every_class_keeps_nothing():
     x, y = np.random.default_rng(0).normal(size=(5, 2)), np.arange(5)
     params = {name: p.detach() for name, p in FiveClasses(1).named_parameters()}
     local = local_of([1] * 5, anchor=params, start=NO_NOISE, stream=Stream([0.5] * 5, [0] * 5))
-    got = BalanceFL(entropy=0.0).loss(model_of(module, BalanceFL(), 5), batch_of(x, y), local)
+    got = BalanceFL(entropy=0.0).client_loss(model_of(module, BalanceFL(), 5), batch_of(x, y), local)
     expected = -np.log(softmax(logits(module, x))[y, y]).mean()
     assert got.item() == pytest.approx(expected, abs=1e-14)
 
@@ -215,7 +215,7 @@ def test_an_order_visits_every_class_equally_often_and_its_rows_too():
 
 def test_every_epoch_has_an_order_of_its_own():
     y = np.array([0, 0, 0, 1, 1, 1])
-    orders = BalanceFL().order(y, 4, 2, np.random.default_rng(0))
+    orders = BalanceFL().client_order(y, 4, 2, np.random.default_rng(0))
     assert orders.shape == (4, 6)
     assert len({tuple(order) for order in orders}) > 1
     assert balanced_order(np.array([3]), np.random.default_rng(0)).tolist() == [0]
@@ -240,7 +240,7 @@ def test_noise_has_the_covariance_of_the_features_that_the_received_model_gives(
     module = TwoLayers()
     model = model_of(module, BalanceFL())
     data = ClientData(x, y, torch.ones(20), torch.ones(20))
-    start = BalanceFL(n_noise=6).begin(model, data, local_of(stream=np.random.default_rng(3)))
+    start = BalanceFL(n_noise=6).client_begin(model, data, local_of(stream=np.random.default_rng(3)))
     h = torch.tanh(module[0](x)).detach()
     root = square_root(mean_class_covariance(h, y, torch.ones(20)))
     np.testing.assert_allclose(root @ root, mean_class_covariance(h, y, torch.ones(20)), atol=1e-14)
@@ -251,7 +251,7 @@ def test_noise_has_the_covariance_of_the_features_that_the_received_model_gives(
 
 def test_a_client_of_one_row_has_no_noise():
     data = ClientData(torch.ones(1, 3, dtype=torch.float64), torch.tensor([1]), torch.ones(1), torch.ones(1))
-    start = BalanceFL().begin(
+    start = BalanceFL().client_begin(
         model_of(TwoLayers(), BalanceFL()), data, local_of(stream=np.random.default_rng(0))
     )
     assert start["noise"].shape == (500, 4)
@@ -262,8 +262,8 @@ def test_draws_are_of_client_and_round():
     seen = []
 
     class Listening(BalanceFL):
-        def begin(self, model, data, local):
-            seen.append(super().begin(model, data, local)["noise"])
+        def client_begin(self, model, data, local):
+            seen.append(super().client_begin(model, data, local)["noise"])
             return {"noise": seen[-1]}
 
     X, y, groups = three_classes()

@@ -8,15 +8,15 @@ import torch
 from sklearn.base import clone
 
 from fedrela_sk.aggregation import WeightedMean
-from fedrela_sk.algorithms import Algorithm, Job, Local, LocalRun, RoundFacts
+from fedrela_sk.algorithms import Algorithm, Broadcast, Job, Local, LocalRun, RoundFacts
 
 MODULE = torch.nn.Identity()
 PARAMS = {"w": torch.tensor([1.0]), "n": torch.tensor(2)}
 HOOKS = [
-    "prepare", "shared", "init_server", "init_client", "asks", "report", "gather", "broadcast", "once",
-    "for_relabeling", "weigh",
-    "begin", "order", "row_losses", "loss", "penalty", "correct", "decoupled", "finish", "aggregate", "step",
-    "server_train", "predict_params", "relabel_params", "personal_params",
+    "check", "caution", "prepare_module", "shared", "server_init", "client_init", "server_query",
+    "server_broadcast", "server_weights", "client_begin", "client_order", "client_row_losses", "client_loss",
+    "client_penalty", "client_correct", "client_decoupled", "client_finish", "server_aggregator", "server_step",
+    "server_train", "predict_params", "personal_params", "unused_hooks",
 ]  # fmt: skip
 
 
@@ -24,7 +24,7 @@ class Prox(Algorithm):
     def __init__(self, mu=0.5):
         self.mu = mu
 
-    def penalty(self, params, local):
+    def client_penalty(self, params, local):
         return self.mu
 
 
@@ -40,52 +40,49 @@ def test_defaults_change_nothing():
     job = Job(n_clients=2, n_classes=3, classes=np.arange(3), seed=0, like=torch.empty(0))
     weights = np.array([1.0, 2.0])
     assert algorithm.check() is None
-    assert algorithm.prepare(MODULE, 3) is MODULE
+    assert algorithm.prepare_module(MODULE, 3) is MODULE
     assert algorithm.shared(PARAMS) == ("w", "n")
-    assert algorithm.init_server(PARAMS, job) == {}
-    assert algorithm.init_client(PARAMS) == {}
-    assert algorithm.asks(0) == "nobody"
-    assert algorithm.report(None, None, local) == {}
-    assert algorithm.gather({}, state, facts) is state
-    assert algorithm.broadcast(state) == {}
-    assert algorithm.once(state) == {}
-    assert algorithm.for_relabeling(state) == {}
-    assert algorithm.weigh(weights, np.arange(2), state) is weights
-    assert algorithm.begin(None, None, local) == {}
-    assert algorithm.order(np.zeros(2), 1, 3, None) is None
-    assert algorithm.penalty(PARAMS, local) == 0.0
-    assert algorithm.correct(grads, PARAMS, local) is grads
-    assert algorithm.decoupled(PARAMS, local) == {}
-    sent, kept = algorithm.finish(PARAMS, local, run)
+    assert algorithm.server_init(PARAMS, job) == {}
+    assert algorithm.client_init(PARAMS) == {}
+    assert algorithm.server_query(0) is None
+    assert algorithm.server_broadcast(state) == Broadcast({}, {}, {})
+    assert algorithm.server_weights(weights, np.arange(2), state) is weights
+    assert algorithm.client_begin(None, None, local) == {}
+    assert algorithm.client_order(np.zeros(2), 1, 3, None) is None
+    assert algorithm.client_penalty(PARAMS, local) == 0.0
+    assert algorithm.client_correct(grads, PARAMS, local) is grads
+    assert algorithm.client_decoupled(PARAMS, local) == {}
+    sent, kept = algorithm.client_finish(PARAMS, local, run)
     assert sent is PARAMS
     assert kept is state
-    params, server = algorithm.step(PARAMS, anchor | {"extra": torch.ones(1)}, state, facts)
+    params, server = algorithm.server_step(PARAMS, anchor | {"extra": torch.ones(1)}, state, facts)
     assert params == PARAMS | anchor
     assert server is state
     assert algorithm.server_train(None, PARAMS, state, facts) == (PARAMS, state)
     assert algorithm.predict_params(PARAMS, state, None) is PARAMS
-    assert algorithm.relabel_params(PARAMS, state, None) is PARAMS
+    assert algorithm.predict_params(PARAMS, state, None, relabeling=True) is PARAMS
+    assert algorithm.unused_hooks() == ()
     assert algorithm.personal_params(PARAMS, anchor | {"gone": torch.ones(1)}) == PARAMS | anchor
 
 
-@pytest.mark.parametrize("hook", ["row_losses", "loss"])
+@pytest.mark.parametrize("hook", ["client_row_losses", "client_loss"])
 def test_a_loss_is_the_criterions_unless_a_method_has_one(hook):
-    said = rf'Prox has no {hook} of its own. Call it where overrides\("{hook}"\) is true, .* the net\'s criterion'
+    said = rf'Prox has no {hook} of its own. Call it where uses\("{hook}"\) is true, .* the net\'s criterion'
     with pytest.raises(NotImplementedError, match=said):
         getattr(Prox(), hook)(None, None, None)
 
 
 def test_every_round_has_an_aggregator_of_its_own():
     algorithm = Algorithm()
-    first, second = algorithm.aggregate(), algorithm.aggregate()
+    first, second = algorithm.server_aggregator(), algorithm.server_aggregator()
     assert type(first) is WeightedMean
     assert first is not second
 
 
 def test_an_algorithm_knows_its_own_hooks():
-    assert [hook for hook in HOOKS if Algorithm().overrides(hook)] == []
-    assert [hook for hook in HOOKS if Prox().overrides(hook)] == ["penalty"]
-    assert [hook for hook in HOOKS if Child().overrides(hook)] == ["penalty"]
+    assert [hook for hook in HOOKS if Algorithm().uses(hook)] == []
+    assert [hook for hook in HOOKS if Prox().uses(hook)] == ["client_penalty"]
+    assert [hook for hook in HOOKS if Child().uses(hook)] == ["client_penalty"]
 
 
 def test_an_algorithm_is_an_estimator():

@@ -26,16 +26,16 @@ N_PARAMS = 3 * 4 + 4 + 4 * 3 + 3
 def server(algorithm, n_clients, reports=()):
     """State of the server after some reports, each an array of losses."""
     job = Job(n_clients, 2, np.arange(2), 0, torch.empty(0))
-    state = algorithm.init_server({}, job)
+    state = algorithm.server_init({}, job)
     for losses in reports:
         answers = {i: {"loss": torch.tensor(loss, dtype=torch.float64)} for i, loss in enumerate(losses)}
-        state = algorithm.gather(answers, state, RoundFacts(0, n_clients, n_clients, 0.1))
+        state = algorithm.server_gather(answers, state, RoundFacts(0, n_clients, n_clients, 0.1))
     return state
 
 
 def weights(algorithm, state):
     n_clients = len(state["duals"])
-    return algorithm.weigh(np.full(n_clients, 9.0), np.arange(n_clients), state)
+    return algorithm.server_weights(np.full(n_clients, 9.0), np.arange(n_clients), state)
 
 
 def loss(w, rows):
@@ -122,7 +122,7 @@ def test_a_client_that_reports_nothing_keeps_its_lambda():
     state = server(algorithm, 3, [[0, 0, 3], [0, 0, 3]])
     answers = {i: {"loss": torch.tensor(1.0 * i)} for i in (0, 1)}
     facts = RoundFacts(5, 2, 3, 0.1)
-    later = algorithm.gather(answers, algorithm.gather(answers, state, facts), facts)
+    later = algorithm.server_gather(answers, algorithm.server_gather(answers, state, facts), facts)
     np.testing.assert_allclose(later["duals"], [0, 0.5 / 3, 2 * 2 / 3])
 
 
@@ -130,7 +130,7 @@ def test_negative_weights_are_allowed_or_clipped():
     state = {"duals": torch.tensor([0.0, 0, 0, 0, 6], dtype=torch.float64)}
     np.testing.assert_allclose(weights(CLIMB(), state), [-0.2] * 4 + [5.8], atol=1e-15)
     np.testing.assert_allclose(weights(CLIMB(negative="clip"), state), [0] * 4 + [5.8], atol=1e-15)
-    some = CLIMB().weigh(np.ones(2), np.array([4, 1]), state)
+    some = CLIMB().server_weights(np.ones(2), np.array([4, 1]), state)
     np.testing.assert_allclose(some, [5.8, -0.2], atol=1e-15)
 
 
@@ -165,9 +165,9 @@ def reported(losses, weights=None, class_weight=None, net=None):
     """What the first client of the helpers' data reports of the start weight."""
 
     class Eavesdropper(CLIMB):
-        def gather(self, reports, server_state, facts):
+        def server_gather(self, reports, server_state, facts):
             heard.append(float(reports[0]["loss"]))
-            return super().gather(reports, server_state, facts)
+            return super().server_gather(reports, server_state, facts)
 
     heard = []
     fed = fit(Eavesdropper(losses=losses), class_weight=class_weight, net=net)
@@ -203,7 +203,9 @@ def test_seven_rows_are_seven_batches_and_eleven_are_six():
         size = 1 if n == 7 else 2
         total = sum(part.mean() for part in losses.split(size))
         assert len(losses.split(size)) == expected
-        assert CLIMB(losses="sum_of_batches").report(model, data, None)["loss"] == pytest.approx(float(total))
+        assert CLIMB(losses="sum_of_batches").client_report(model, data, None)["loss"] == pytest.approx(
+            float(total)
+        )
 
 
 def test_a_criterion_of_the_users_own_is_what_is_reported():

@@ -18,10 +18,10 @@ QUICK = {"n_features": 5, "match_steps": 3, "retrain_epochs": 2}
 
 
 def server_state(algorithm, module, seed=0, n_classes=3):
-    module = algorithm.prepare(module, n_classes)
+    module = algorithm.prepare_module(module, n_classes)
     like = torch.empty(0, dtype=torch.float64)
     job = Job(2, n_classes, np.arange(n_classes), seed, like, module)
-    return algorithm.init_server(dict(module.state_dict()), job)
+    return algorithm.server_init(dict(module.state_dict()), job)
 
 
 def layer_of(V, width):
@@ -49,7 +49,7 @@ def report_of(algorithm, module, x, y, V, weights=None):
     model = model_of(module, algorithm)
     counts = torch.bincount(y, minlength=3).tolist()
     local = local_of(server={"classifier": V}, counts=counts, stream=numpy_stream(0, Purpose.REPORT, 3, 7))
-    return algorithm.report(model, data_of(x, y, weights), local)
+    return algorithm.client_report(model, data_of(x, y, weights), local)
 
 
 @pytest.fixture
@@ -129,11 +129,11 @@ def test_reports_are_averaged_by_clients_and_not_by_rows():
     algorithm = CReFF(**QUICK)
     state = server_state(algorithm, TwoLayers())
     one, two = torch.ones(3, 5, dtype=torch.float64), torch.full((3, 5), 4.0, dtype=torch.float64)
-    new = algorithm.gather({0: {"0": one, "2": one}, 3: {"2": two}}, state, FACTS)
+    new = algorithm.server_gather({0: {"0": one, "2": one}, 3: {"2": two}}, state, FACTS)
     assert new["reported"].tolist() == [1, 0, 1]
     assert new["gradients"][:, 0, 0].tolist() == [1.0, 0.0, 2.5]
     assert new["features"] is state["features"]
-    later = algorithm.gather({}, new, FACTS)
+    later = algorithm.server_gather({}, new, FACTS)
     assert later["reported"].tolist() == [0, 0, 0]
 
 
@@ -215,12 +215,12 @@ def test_features_and_classifier_live_from_round_to_round():
     }  # fmt: skip
     assert 0 < state["classifier"].abs().max() <= 0.5
     report = {"1": torch.randn(3, 5, dtype=torch.float64)}
-    new = algorithm.gather({0: report}, state, FACTS)
+    new = algorithm.server_gather({0: report}, state, FACTS)
     params, new = algorithm.server_train(None, {"w": 1}, new, FACTS)
     assert params == {"w": 1}
     moved = (new["features"] - state["features"]).abs().amax((1, 2)) > 0
     assert moved.tolist() == [False, True, False]  # nobody reported the others
-    assert algorithm.broadcast(new) == {"classifier": new["classifier"]}
+    assert algorithm.server_broadcast(new).every_round == {"classifier": new["classifier"]}
     assert not torch.equal(new["classifier"], state["classifier"])
 
 

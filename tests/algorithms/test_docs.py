@@ -52,5 +52,5 @@ def named(start, end):
 def test_methods_that_special_rules_do_not_go_with():
     no_model = [name for name, kind in ALGORITHMS.items() if not (kind.averages and kind.sends_model)]
     assert named("clients that send their model, so not", ". - ") == sorted(no_model)
-    own = [name for name, kind in ALGORITHMS.items() if kind().overrides("loss")]
+    own = [name for name, kind in ALGORITHMS.items() if kind().uses("client_loss")]
     assert named("that make theirs from features:", ". These") == sorted(own)

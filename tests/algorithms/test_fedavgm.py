@@ -35,7 +35,7 @@ def test_three_rounds_of_length_one(form, way):
     algorithm, params = FedAvgM(form=form), {"w": torch.zeros(1), "seen": torch.tensor(1)}
     server = {"w": torch.zeros(1, dtype=torch.float64)}
     for _ in range(3):
-        params, server = algorithm.step(
+        params, server = algorithm.server_step(
             params, {"w": params["w"] + 1, "seen": torch.tensor(3)}, server, FACTS
         )
     assert float(params["w"]) == pytest.approx(way, rel=1e-6)

@@ -71,7 +71,7 @@ def test_an_absent_class_counts_as_one_row_and_not_as_none():
 def test_equal_counts_are_the_cross_entropy():
     algorithm, (x, y) = FedETF(), (torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1]))
     model = model_of(nn.Linear(4, 3), algorithm)
-    loss = algorithm.loss(model, _in_float(batch_of(x, y)), local_of((7, 7, 7)))
+    loss = algorithm.client_loss(model, _in_float(batch_of(x, y)), local_of((7, 7, 7)))
     torch.testing.assert_close(loss, nn.functional.cross_entropy(model(x), y))
 
 
@@ -110,13 +110,13 @@ def dot_loss(h, y, share=None, n_classes=3):
     batch = batch_of(h, y)
     if share is not None:
         batch = Batch(batch.x, batch.y, torch.tensor(share, dtype=torch.float64), batch.criterion)
-    return algorithm.loss(model, batch, local_of()).item(), vectors.numpy()
+    return algorithm.client_loss(model, batch, local_of()).item(), vectors.numpy()
 
 
 def at_angle(cosine, y, seed=0):
     """Features of length 3 whose cosine to their own class vector is given; the vectors come from `seed`."""
     torch.manual_seed(seed)
-    vectors = FedETF("dot_regression").prepare(WithBody(4, 3), 3)[1].vectors.numpy()
+    vectors = FedETF("dot_regression").prepare_module(WithBody(4, 3), 3)[1].vectors.numpy()
     across = np.linalg.svd(vectors)[2][-1]  # at a right angle to all of them
     return 3 * (cosine * vectors[y] + math.sqrt(1 - cosine**2) * across)
 
@@ -174,10 +174,10 @@ def test_engines_agree_on_dot_regression():
 
 def test_dot_regression_needs_room_for_all_classes():
     with pytest.raises(NetError, match="at least 9 features, but the head gets 4"):
-        FedETF("dot_regression").prepare(MLP(5, 10, hidden=(4,)), 10)
-    narrow = FedETF().prepare(MLP(5, 10, hidden=(4,)), 10)
+        FedETF("dot_regression").prepare_module(MLP(5, 10, hidden=(4,)), 10)
+    narrow = FedETF().prepare_module(MLP(5, 10, hidden=(4,)), 10)
     assert find_head(narrow, 10) == "2"
-    assert FedETF("dot_regression").prepare(MLP(5, 2, hidden=(1,)), 2)[2].vectors.abs().tolist() == [
+    assert FedETF("dot_regression").prepare_module(MLP(5, 2, hidden=(1,)), 2)[2].vectors.abs().tolist() == [
         [1.0],
         [1.0],
     ]

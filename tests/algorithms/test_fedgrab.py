@@ -42,7 +42,7 @@ def test_the_factor_is_one_at_rest_and_between_nought_and_ten():
 
 def test_the_controller_on_a_constant_error_of_one():
     algorithm, controlled = FedGraB(), torch.tensor([True, False])
-    state = algorithm.init_client({}) | {"difference": tensor([-1.0, -1.0])}
+    state = algorithm.client_init({}) | {"difference": tensor([-1.0, -1.0])}
     got = []
     for _ in range(5):
         state = algorithm._steer(state, controlled)
@@ -118,13 +118,15 @@ def test_a_single_controlled_class_is_never_left_alone():
 def test_the_server_averages_its_readings():
     module, algorithm = OneLayer(), FedGraB()
     model = model_of(module, algorithm)
-    state = algorithm.init_server({}, Job(2, 3, np.arange(3), 0, torch.empty(0, dtype=torch.float64)))
-    assert algorithm.broadcast(state)["prior"].tolist() == [0, 0, 0]
+    state = algorithm.server_init({}, Job(2, 3, np.arange(3), 0, torch.empty(0, dtype=torch.float64)))
+    assert algorithm.server_broadcast(state).every_round["prior"].tolist() == [0, 0, 0]
     facts = RoundFacts(0, 2, 2, 0.1)
     for weight in (np.diag([4.0, 2.0]), np.diag([1.0, 3.0])):
         params = {"weight": tensor(np.r_[weight, [[0.0, 1.0]]].tolist()), "bias": torch.zeros(3)}
         _, state = algorithm.server_train(model, params, state, facts)
-    np.testing.assert_allclose(algorithm.broadcast(state)["prior"], [3750, 1250 + 5000, 0], atol=1e-9)
+    np.testing.assert_allclose(
+        algorithm.server_broadcast(state).every_round["prior"], [3750, 1250 + 5000, 0], atol=1e-9
+    )
 
 
 # ------------------------------------------------------------------------------------- losses and rounds
@@ -141,8 +143,8 @@ def bce(z, y):
 
 def test_at_rest_it_is_the_plain_one_vs_all_loss():
     module = OneLayer()
-    local = local_of(state=FedGraB().init_client({}), server={"prior": torch.zeros(3)})
-    got, state = FedGraB().loss(model_of(module, FedGraB()), batch_of(X, Y), local)
+    local = local_of(state=FedGraB().client_init({}), server={"prior": torch.zeros(3)})
+    got, state = FedGraB().client_loss(model_of(module, FedGraB()), batch_of(X, Y), local)
     z = X @ W.T + B
     assert got.item() == pytest.approx(bce(z, Y), abs=1e-14)
     got.backward()

@@ -133,7 +133,7 @@ def test_a_batch_without_weight_has_no_gradient():
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     batch = Batch(x, torch.tensor([0, 1]), torch.zeros(2), nn.CrossEntropyLoss())
     local = Local(anchor={}, state={}, server={}, counts=torch.tensor([3.0, 1.0]))
-    loss = FedIR("uniform").loss(Plain(), batch, local)
+    loss = FedIR("uniform").client_loss(Plain(), batch, local)
     loss.backward()
     assert loss.item() == 0
     assert (x.grad == 0).all()

@@ -27,7 +27,7 @@ Z = [[2.0, 1.0, 0.0]] * 3
 def losses(algorithm, logits, y, counts):
     local = Local(anchor={}, state={}, server={}, counts=torch.tensor(counts, dtype=torch.float64))
     logits = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
-    return logits, algorithm.row_losses(logits, torch.tensor(y), local)
+    return logits, algorithm.client_row_losses(logits, torch.tensor(y), local)
 
 
 def test_a_round_at_the_default_strength_is_not_fedavgs():

@@ -103,11 +103,11 @@ def test_the_loss_of_a_batch(alpha, centre, decorrelation):
     algorithm, module = FedLF(alpha, centre, decorrelation), TwoLayers()
     x, y = torch.randn(6, 3, dtype=torch.float64), torch.tensor([0, 0, 1, 0, 1, 1])
     model = model_of(module, algorithm)
-    start = algorithm.begin(model, data_of(x, y), local_of())
+    start = algorithm.client_begin(model, data_of(x, y), local_of())
     centres, gap = reference_centres(module[1](module[0](x)).detach(), y)
     torch.testing.assert_close(start["centres"], centres, rtol=0, atol=1e-14)
     assert start["gap"].item() == pytest.approx(gap, abs=1e-14)
-    loss = algorithm.loss(model, batch_of(x, y), local_of((8, 2, 0), start=start)).item()
+    loss = algorithm.client_loss(model, batch_of(x, y), local_of((8, 2, 0), start=start)).item()
     first, second, third = (v.item() for v in reference_loss(module, x, y, (8, 2, 0), centres, gap, alpha))
     assert loss == pytest.approx(first + centre * second + decorrelation * third, abs=1e-12)
 
@@ -116,7 +116,7 @@ def test_the_factor_of_the_commonest_class_is_one_and_of_an_absent_one_alpha():
     algorithm = FedLF(centre_weight=0.0, decorrelation_weight=0.0)
     model = model_of(OneLayer(), algorithm)
     start = {"centres": torch.zeros(3, 2), "gap": torch.zeros(())}
-    loss = algorithm.loss(
+    loss = algorithm.client_loss(
         model, batch_of(np.array([[1.0, 0.0]]), [0]), local_of((8, 4, 0), start=start)
     ).item()
     z = np.array([1.0, 0.25 + 0.75 / 2, 0.25]) * W[:, 0]
@@ -126,7 +126,7 @@ def test_the_factor_of_the_commonest_class_is_one_and_of_an_absent_one_alpha():
 def test_the_margin_has_a_limit():
     h = torch.tensor([[0.0, 0.0], [300.0, 400.0]], dtype=torch.float64)
     model = model_of(nn.Linear(2, 3, dtype=torch.float64), FedLF())
-    start = FedLF().begin(model, data_of(h, torch.tensor([0, 1])), local_of())
+    start = FedLF().client_begin(model, data_of(h, torch.tensor([0, 1])), local_of())
     assert start["gap"].item() == 100.0
     assert start["centres"].tolist() == [[0, 0], [300, 400], [1e-8, 1e-8]]
 
@@ -165,11 +165,11 @@ def test_row_weights_count_as_repetition_without_the_third_loss():
     algorithm = FedLF(decorrelation_weight=0.0)
     model = model_of(TwoLayers(), algorithm)
     x, y = torch.randn(3, 3, dtype=torch.float64), torch.tensor([0, 1, 2])
-    start = algorithm.begin(model, data_of(x, y), local_of())
+    start = algorithm.client_begin(model, data_of(x, y), local_of())
     local, plain = local_of((3, 2, 1), start=start), batch_of(x[[0, 0, 1]], y[[0, 0, 1]])
     weighted = Batch(x, y, torch.tensor([2 / 3, 1 / 3, 0.0], dtype=torch.float64), plain.criterion)
-    assert algorithm.loss(model, weighted, local).item() == pytest.approx(
-        algorithm.loss(model, plain, local).item(), abs=1e-14
+    assert algorithm.client_loss(model, weighted, local).item() == pytest.approx(
+        algorithm.client_loss(model, plain, local).item(), abs=1e-14
     )
 
 
@@ -177,7 +177,7 @@ def test_biases_of_the_head_stay_as_they_began():
     before = run("fedlf", n_rounds=1, lr=0.0).net_.module_[2].bias
     after = run("fedlf", n_rounds=2, engine="stacked").net_.module_[2].bias
     assert torch.equal(before, after)
-    assert FedLF().prepare(MLP(3, 3), 3)[4].is_head
+    assert FedLF().prepare_module(MLP(3, 3), 3)[4].is_head
 
 
 @pytest.mark.parametrize(

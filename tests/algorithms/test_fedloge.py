@@ -32,7 +32,7 @@ QUICK = {"n_steps": 5}
 def prepared(module, **params):
     """The module that a fit with ``random_state=0`` starts from."""
     seed_generators("cpu", 0, Purpose.INIT)
-    return FedLoGe(**params).prepare(module(), 3)
+    return FedLoGe(**params).prepare_module(module(), 3)
 
 
 def trained(start, x, y, lr=0.5, n_steps=2):
@@ -212,7 +212,7 @@ def test_only_the_fixed_classifier_moves_the_backbone():
     algorithm = FedLoGe(**QUICK)
     model = model_of(TwoLayers(), algorithm)
     x, y = torch.randn(6, 3, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 0, 1])
-    algorithm.loss(model, batch_of(x, y), local_of()).backward()
+    algorithm.client_loss(model, batch_of(x, y), local_of()).backward()
     found = {name: p.grad.clone() for name, p in model.module.named_parameters()}
     model.module.zero_grad()
     h = model.module[1](model.module[0](x))
@@ -231,10 +231,10 @@ def test_without_a_backbone_psi_is_fedavgs_head():
 
 
 def test_the_fixed_classifier_of_the_defaults():
-    start = FedLoGe(n_steps=0).prepare(nn.Linear(32, 3), 3).sparse_head.weight
+    start = FedLoGe(n_steps=0).prepare_module(nn.Linear(32, 3), 3).sparse_head.weight
     assert int((start == 0).sum()) == 57  # of 96
     torch.manual_seed(0)
-    W = FedLoGe().prepare(nn.Linear(32, 3), 3).sparse_head.weight.double()
+    W = FedLoGe().prepare_module(nn.Linear(32, 3), 3).sparse_head.weight.double()
     lengths = W.norm(dim=1)
     np.testing.assert_allclose(lengths, 3.0, rtol=1e-3)
     cosines = (W / lengths[:, None]) @ (W / lengths[:, None]).T
@@ -242,7 +242,7 @@ def test_the_fixed_classifier_of_the_defaults():
 
 
 def test_a_head_without_bias_has_heads_without():
-    head = FedLoGe(**QUICK).prepare(nn.Linear(4, 3, bias=False), 3)
+    head = FedLoGe(**QUICK).prepare_module(nn.Linear(4, 3, bias=False), 3)
     assert head.local_head.bias is None
     assert head.sparse_head.bias is None
 

@@ -85,7 +85,7 @@ def loss_of(algorithm, mean_x, mean_y, rows=4, criterion=None, weights=None, rep
     share = (share / share.sum()).repeat(repeats) / repeats
     batch = Batch(x.repeat(repeats, 1), y.repeat(repeats), share, criterion)
     local = Local({}, {}, {"x": mean_x[None], "y": mean_y[None]}, None, stream=Fixed)
-    loss = algorithm.loss(Model(module, criterion, 3), batch, local)
+    loss = algorithm.client_loss(Model(module, criterion, 3), batch, local)
     return loss, torch.autograd.grad(loss, list(module.parameters())), (module, x, y)
 
 
@@ -176,7 +176,7 @@ def report_of(algorithm, X, y, weights=None):
     weights = torch.ones(len(X), dtype=torch.float64) if weights is None else torch.tensor(weights).double()
     local = Local({}, {}, {}, None, stream=np.random.default_rng(0))
     model = Model(nn.Identity(), nn.CrossEntropyLoss(), 3)
-    return algorithm.report(model, ClientData(X, y, weights, weights), local)
+    return algorithm.client_report(model, ClientData(X, y, weights, weights), local)
 
 
 def test_a_client_shares_one_mean_of_its_rows_and_labels():
@@ -207,7 +207,9 @@ def test_images_keep_their_shape():
     module = nn.Sequential(nn.Flatten(), nn.Linear(12, 3, dtype=torch.float64))
     x = torch.ones(2, 3, 2, 2, dtype=torch.float64)
     batch = Batch(x, torch.tensor([0, 1]), torch.full((2,), 0.5, dtype=torch.float64), nn.CrossEntropyLoss())
-    loss = FedMix().loss(Model(module, batch.criterion, 3), batch, Local({}, {}, images, None, stream=Fixed))
+    loss = FedMix().client_loss(
+        Model(module, batch.criterion, 3), batch, Local({}, {}, images, None, stream=Fixed)
+    )
     assert loss.isfinite()
 
 

@@ -33,10 +33,10 @@ def steps(algorithm, deltas):
     module.w = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
     params = {"w": torch.zeros(1, dtype=torch.float64)}
     job = Job(1, 2, np.arange(2), 0, torch.empty(0, dtype=torch.float64), module)
-    server, way = algorithm.init_server(params, job), []
+    server, way = algorithm.server_init(params, job), []
     for round, delta in enumerate(deltas):
         facts = RoundFacts(round, 1, 1, 0.1, ("w",))
-        new, server = algorithm.step(params, {"w": params["w"] + delta}, server, facts)
+        new, server = algorithm.server_step(params, {"w": params["w"] + delta}, server, facts)
         way.append(float(new["w"] - params["w"]))
         params = new
     return way

@@ -61,7 +61,7 @@ def test_a_constant_gradient_moves_as_the_geometric_sum_says():
     local.anchor = _tree.copy(params)
     for _ in range(7):
         params["w"] = params["w"].detach().requires_grad_()
-        FedProx(mu).penalty(params, local).backward()
+        FedProx(mu).client_penalty(params, local).backward()
         params["w"] = params["w"] - lr * (g + params["w"].grad)
     expected = -lr * g * (1 - (1 - lr * mu) ** 7) / (lr * mu)
     assert float(params["w"].detach()) - w == pytest.approx(expected, abs=1e-14)
@@ -71,7 +71,7 @@ def pull(mu, x, start=0.0):
     """Gradient of the penalty at x, and its value."""
     x = torch.tensor(x, dtype=torch.float64, requires_grad=True)
     local = Local({"x": torch.tensor(start, dtype=torch.float64)}, {}, {}, None)
-    penalty = FedProx(mu).penalty({"x": x}, local)
+    penalty = FedProx(mu).client_penalty({"x": x}, local)
     return torch.autograd.grad(penalty, x)[0].item(), penalty.item()
 
 

@@ -121,7 +121,7 @@ def loss_of(counts, y, gamma=1.0, absent="mask"):
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
     model = model_of(layer, algorithm)
-    return algorithm.loss(model, batch_of(np.ones((1, 2)), [y]), local_of(counts)).item()
+    return algorithm.client_loss(model, batch_of(np.ones((1, 2)), [y]), local_of(counts)).item()
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def gradients(counts, y, absent="mask"):
     with torch.no_grad():
         # not the same for all classes: what such a head sends back to the features would cancel
         model.module[2].personal_head.weight.normal_(generator=torch_seed)
-    algorithm.loss(model, batch_of(x, y), local_of(counts)).backward()
+    algorithm.client_loss(model, batch_of(x, y), local_of(counts)).backward()
     return {name: p.grad for name, p in model.module.named_parameters()}, model, x
 
 
@@ -173,20 +173,20 @@ def test_absent_classes_get_exactly_no_gradient_under_the_mask():
 
 
 def test_a_head_without_bias_has_a_personal_one_without():
-    module = FedROD().prepare(nn.Sequential(nn.Linear(5, 3, bias=False)), 3)
+    module = FedROD().prepare_module(nn.Sequential(nn.Linear(5, 3, bias=False)), 3)
     assert module[0].personal_head.bias is None
     assert FedROD().shared(module.state_dict()) == ("0.main.weight",)
 
 
 def test_what_stays_at_a_client():
-    names = list(FedROD().prepare(OneLayer(), 3).state_dict())
+    names = list(FedROD().prepare_module(OneLayer(), 3).state_dict())
     assert names == ["main.weight", "main.bias", "personal_head.weight", "personal_head.bias"]
     assert FedROD().shared(names) == ("main.weight", "main.bias")
 
 
 def test_a_net_with_heads_of_its_own():
     with pytest.raises(NetError, match=r"'0' is of kind MultiHead, .* Let the net end in nn.Linear"):
-        FedROD().prepare(nn.Sequential(MultiHead(nn.Linear(5, 3))), 3)
+        FedROD().prepare_module(nn.Sequential(MultiHead(nn.Linear(5, 3))), 3)
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_a_report_uses_features_in_a_drawn_order_and_rows_with_weight():
     weights = torch.ones(20, dtype=torch.float64)
     weights[:6] = 0
     local = local_of(stream=numpy_stream(0, Purpose.REPORT, 1, 2))
-    report = algorithm.report(model_of(module, algorithm), data_of(x, y, weights), local)
+    report = algorithm.client_report(model_of(module, algorithm), data_of(x, y, weights), local)
     order = 6 + numpy_stream(0, Purpose.REPORT, 1, 2).permutation(14)
     h = module[1](module[0](x[order])).detach()
     assert list(report) == ["effective"]
@@ -87,7 +87,7 @@ def test_a_report_uses_features_in_a_drawn_order_and_rows_with_weight():
 
 def gathered(known, *reports, **params):
     reports = {k: {"effective": tensor(report)} for k, report in enumerate(reports)}
-    return FedYoYo(**params).gather(reports, {"effective": tensor(known)}, FACTS)["effective"].tolist()
+    return FedYoYo(**params).server_gather(reports, {"effective": tensor(known)}, FACTS)["effective"].tolist()
 
 
 def test_the_first_estimate():
@@ -108,7 +108,7 @@ def test_leaps_are_refused():
 
 def test_a_round_without_reports_changes_nothing():
     state = {"effective": tensor([1, 2])}
-    assert FedYoYo().gather({}, state, FACTS) is state
+    assert FedYoYo().server_gather({}, state, FACTS) is state
 
 
 # --- the prior ----------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def loss_of(x, y, round=0, state=0.0, effective=(1, 1, 1), counts=(1, 1, 1), sha
         stream=np.random.default_rng(0),
     )
     batch = batch_of(x, y)
-    loss, new = algorithm.loss(model, batch, local)
+    loss, new = algorithm.client_loss(model, batch, local)
     return loss, new, model
 
 
@@ -217,14 +217,14 @@ def test_the_recursion_counts_batches_of_a_round():
     assert new["n_batches"].item() == 9
     once = loss_of(X, Y, effective=(6, 3, 1), gamma=1 - 0.9**9)[0].item()
     assert later.item() == pytest.approx(once, abs=1e-14)
-    _, state = FedYoYo().finish({}, local_of(state=new), None)
+    _, state = FedYoYo().client_finish({}, local_of(state=new), None)
     assert state["n_batches"].item() == 0
-    assert FedYoYo().init_client({})["n_batches"].shape == ()
+    assert FedYoYo().client_init({})["n_batches"].shape == ()
 
 
 def test_noise_is_as_large_as_rows_with_weight_differ():
     x = tensor([[1.0, 0.0], [3.0, 0.0], [900.0, 5.0]])
-    start = FedYoYo().begin(
+    start = FedYoYo().client_begin(
         None, data_of(x, torch.zeros(3, dtype=torch.int64), tensor([1, 2, 0])), local_of()
     )
     assert start["spread"].tolist() == [1.0, 0.0]

@@ -44,10 +44,10 @@ OWN_MODELS = pytest.mark.parametrize(
 @EVERY
 def test_a_head_is_found_by_its_name(algorithm):
     named = type(algorithm)(**(algorithm.get_params() | {"head": "first"}))
-    module = named.prepare(TwoHeads(), 3)
+    module = named.prepare_module(TwoHeads(), 3)
     assert find_head(module, 3) == "first"
     assert type(module.second) is nn.Linear
-    assert find_head(algorithm.prepare(TwoHeads(), 3), 3) == "second"
+    assert find_head(algorithm.prepare_module(TwoHeads(), 3), 3) == "second"
     x = three_classes()[0]
     np.testing.assert_allclose(run(named, module=TwoHeads, n_rounds=1).predict_proba(x).sum(1), 1, atol=1e-12)
 
@@ -183,12 +183,12 @@ def test_a_batch_without_weight_teaches_nothing(name, n_rows):
     weightless = replace(batch_of(x, y), share=torch.zeros(n_rows, dtype=torch.float64))
     local = local_of(
         (3, 2, 1),
-        state=algorithm.init_client({}),
+        state=algorithm.client_init({}),
         server={"effective": torch.ones(3)},
         stream=np.random.default_rng(0),
     )
-    local = replace(local, start=algorithm.begin(model, data_of(x, y), local))
-    loss = algorithm.loss(model, weightless, local)
+    local = replace(local, start=algorithm.client_begin(model, data_of(x, y), local))
+    loss = algorithm.client_loss(model, weightless, local)
     loss = loss[0] if isinstance(loss, tuple) else loss
     assert loss.item() == 0
     loss.backward()
@@ -216,9 +216,9 @@ def test_a_net_of_one_layer_is_its_own_head(algorithm):
         with pytest.raises(
             NetError, match=r"leaves nothing to learn in a net that is its head. Add a hidden"
         ):
-            algorithm.prepare(OneLine(), 3)
+            algorithm.prepare_module(OneLine(), 3)
         return
-    assert find_head(algorithm.prepare(OneLine(), 3), 3) == ""
+    assert find_head(algorithm.prepare_module(OneLine(), 3), 3) == ""
     assert np.isfinite(run(algorithm, module=OneLine).predict_proba(three_classes()[0])).all()
 
 

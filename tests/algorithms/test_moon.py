@@ -86,7 +86,7 @@ def test_without_strength_it_is_fedavg_on_the_same_net(engine):
     class Projected(nn.Sequential):
         def __init__(self):
             super().__init__(*TwoLayers().children())
-            MOON().prepare(self, 3)
+            MOON().prepare_module(self, 3)
             self.double()
 
     off = fit(MOON(0.0), TwoLayers, DATA, n_rounds=3, engine=engine).predict_proba(DATA[0])
@@ -122,7 +122,7 @@ def contrast(near, far, seen=1.0, mu=1.0, temperature=0.5):
     state = {SEEN: torch.tensor(seen)} | tagged("previous", at(far))
     local = Local(at(near), state, {}, None)
     batch, model = Batch(x, y, torch.ones(1, dtype=torch.float64), criterion), Model(module, criterion, 2)
-    loss = MOON(mu, temperature).loss(model, batch, local) - F.cross_entropy(module(x), y)
+    loss = MOON(mu, temperature).client_loss(model, batch, local) - F.cross_entropy(module(x), y)
     return loss.item(), torch.autograd.grad(loss, module.w)[0].item()
 
 
@@ -158,7 +158,7 @@ def test_features_of_zero_harm_nobody():
 
 
 def test_the_papers_projection():
-    module = MOON().prepare(MLP(7, 5, hidden=(16,)), 5)
+    module = MOON().prepare_module(MLP(7, 5, hidden=(16,)), 5)
     assert [type(layer) for layer in module[2]] == [nn.Linear, nn.ReLU, nn.Linear, nn.Linear]
     widths = [(layer.in_features, layer.out_features) for layer in module[2] if isinstance(layer, nn.Linear)]
     assert widths == [(16, 16), (16, 256), (256, 5)]
@@ -173,7 +173,7 @@ def test_a_named_head():
             super().__init__(7, 5, hidden=(5,))
 
     for projection in (8, None):
-        module = MOON(projection=projection, head="0").prepare(TwoEnds(), 5)
+        module = MOON(projection=projection, head="0").prepare_module(TwoEnds(), 5)
         features, _ = Model(module, nn.CrossEntropyLoss(), 5).features(torch.zeros(2, 7))
         assert features.shape == (2, 8 if projection else 7)
 

@@ -116,10 +116,10 @@ def test_round_zero_is_uniform_fedavg_bit_by_bit_and_so_is_every_round_without_b
 def test_every_class_has_as_many_rows_as_the_rarest():
     codes = torch.tensor([1, 0, 1, 0, 0, 1])
     job = Job(2, 2, np.arange(2), 0, torch.empty(0), auxiliary=(torch.arange(6.0)[:, None], codes))
-    state = RatioLoss().init_server({}, job)
+    state = RatioLoss().server_init({}, job)
     assert state["auxiliary rows by class"].squeeze(-1).tolist() == [[1, 3, 4], [0, 2, 5]]
     job = Job(2, 2, np.arange(2), 0, torch.empty(0), auxiliary=(torch.arange(4.0)[:, None], codes[1:5]))
-    assert RatioLoss().init_server({}, job)["auxiliary rows by class"].squeeze(-1).tolist() == [[0], [1]]
+    assert RatioLoss().server_init({}, job)["auxiliary rows by class"].squeeze(-1).tolist() == [[0], [1]]
 
 
 def test_the_loss_is_divided_by_rows_not_by_weights():
@@ -128,7 +128,7 @@ def test_the_loss_is_divided_by_rows_not_by_weights():
     for i, (label, loss) in enumerate(zip(y.tolist(), losses, strict=True)):
         logits[i, label], logits[i, (label + 1) % 4] = 0.0, np.log(np.expm1(loss))
     local = Local(anchor={}, state={}, server={"weights": torch.tensor(a, dtype=torch.float64)}, counts=None)
-    got = RatioLoss().row_losses(logits, y, local)
+    got = RatioLoss().client_row_losses(logits, y, local)
     assert got.mean().item() == pytest.approx(3.165, abs=1e-12)
 
 

@@ -129,7 +129,9 @@ def begin_of(module, criterion, rows, weights=None):
     weights = torch.ones(len(y), dtype=x.dtype) if weights is None else weights
     params = {name: p.detach() for name, p in module.named_parameters()}
     model = Model(module, criterion, 3)
-    return SCAFFOLD("I").begin(model, ClientData(x, y, weights, weights), Local(params, {}, params, None))
+    return SCAFFOLD("I").client_begin(
+        model, ClientData(x, y, weights, weights), Local(params, {}, params, None)
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])

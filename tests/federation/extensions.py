@@ -7,7 +7,7 @@ from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback
 from torch import nn
 
-from fedrela_sk.algorithms import Algorithm
+from fedrela_sk.algorithms import Algorithm, Broadcast, Query
 from fedrela_sk.local_data import Mixup
 from fedrela_sk.losses import PriorLoss
 from fedrela_sk.participation import Participation
@@ -21,7 +21,7 @@ class Clipped(Algorithm):
     def __init__(self, max_norm=0.1):
         self.max_norm = max_norm
 
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         moved = {name: params[name] - local.anchor[name] for name in run.trainable}
         norm = torch.sqrt(sum((delta**2).sum() for delta in moved.values()))
         factor = torch.clamp(self.max_norm / norm, max=1.0)
@@ -31,31 +31,31 @@ class Clipped(Algorithm):
 class Momentum(Algorithm):
     """State at the server and at every client, a report before each round, a draw at the client."""
 
-    def asks(self, round):
-        return "all"
+    def server_query(self, round):
+        return Query(self.client_report, self.server_gather, whom="all")
 
-    def report(self, model, data, local):
+    def client_report(self, model, data, local):
         return {"mean": data.X.mean(0) + local.stream.normal(), "round": torch.tensor(float(local.round))}
 
-    def gather(self, reports, server_state, facts):
+    def server_gather(self, reports, server_state, facts):
         return server_state | {"mean": torch.stack([reports[k]["mean"] for k in sorted(reports)]).mean(0)}
 
-    def init_server(self, params, job=None):
+    def server_init(self, params, job=None):
         return {"mean": torch.zeros(3, dtype=torch.float64)}
 
-    def broadcast(self, server_state):
-        return server_state
+    def server_broadcast(self, server_state):
+        return Broadcast(every_round=server_state)
 
-    def init_client(self, params):
+    def client_init(self, params):
         return {name: torch.zeros_like(tensor) for name, tensor in params.items()}
 
-    def correct(self, grads, params, local):
+    def client_correct(self, grads, params, local):
         return {
             name: grad + 0.1 * local.state[name] + 0.01 * local.server["mean"].sum()
             for name, grad in grads.items()
         }
 
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         return params, {name: params[name] - local.anchor[name] for name in params}
 
 

@@ -278,14 +278,14 @@ class Reports(FedAvg):
 
     seen = []
 
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         place = torch.tensor([os.getpid(), torch.get_num_threads()], dtype=torch.float64)
         return params | {"place": place}, local.state
 
-    def aggregate(self):
+    def server_aggregator(self):
         return Places()
 
-    def step(self, params, aggregated, server_state, facts):
+    def server_step(self, params, aggregated, server_state, facts):
         return {name: aggregated[name] for name in params}, server_state
 
 

@@ -11,7 +11,7 @@ from skorch.dataset import ValidSplit
 from torch import nn
 
 from fedrela_sk import FedReLaRelabeler
-from fedrela_sk.algorithms import FedAvg
+from fedrela_sk.algorithms import FedAvg, Query
 from fedrela_sk.exceptions import ClientError, FedReLaWarning, NetError, NotFiniteError
 from fedrela_sk.local_data import Mixup
 from fedrela_sk.losses import Progress
@@ -36,7 +36,7 @@ def test_a_diverging_rate_names_client_and_round(engine):
 @pytest.mark.parametrize("engine", ["loop", "stacked"])
 def test_a_global_model_that_overflows_names_the_round(engine):
     with pytest.raises(
-        NotFiniteError, match=r"FedAvg.step of round 0 gave '(weight|bias)' that is not finite"
+        NotFiniteError, match=r"FedAvg.server_step of round 0 gave '(weight|bias)' that is not finite"
     ):
         fit(make_net(lr=1e308), GROUPS, clients=None, engine=engine)
 
@@ -264,10 +264,10 @@ class Reports(FedAvg):
         super().__init__()
         self.how = how
 
-    def asks(self, round):
-        return "chosen"
+    def server_query(self, round):
+        return Query(self.client_report, lambda reports, server_state, facts: server_state)
 
-    def report(self, model, data, local):
+    def client_report(self, model, data, local):
         if self.how == "fails":
             raise KeyError("no such thing")
         return {"share": torch.tensor([1.0, float("nan")])}

@@ -28,38 +28,38 @@ def first(params):
 
 
 class Scalars(Algorithm):
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         return {name: tensor.mean() for name, tensor in params.items()}, local.state
 
 
 class OneScalar(Algorithm):
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         return params | {first(params): params[first(params)].mean()}, local.state
 
 
 class Transposed(Algorithm):
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         return params | {first(params): params[first(params)].T}, local.state
 
 
 class Doubled(Algorithm):
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         return {name: tensor.double() for name, tensor in params.items()}, local.state
 
 
 class Empty(Algorithm):
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         return {}, local.state
 
 
 class Misspelt(Algorithm):
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         name, *_ = params
         return {n: t for n, t in params.items() if n != name} | {name + "s": params[name]}, local.state
 
 
 class Dropped(Algorithm):
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         return {n: t for n, t in params.items() if n != first(params)}, local.state
 
 
@@ -67,32 +67,32 @@ class KeptDropped(Algorithm):
     def shared(self, names):
         return tuple(names)[1:]
 
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         return {n: t for n, t in params.items() if n != first(params)}, local.state
 
 
 class NoTensors(Algorithm):
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         return dict.fromkeys(params, 0.0), local.state
 
 
 class ListOfTensors(Algorithm):
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         return list(params.values()), local.state
 
 
 class StepScalars(Algorithm):
-    def step(self, params, aggregated, server_state, facts):
+    def server_step(self, params, aggregated, server_state, facts):
         return {name: tensor.mean() for name, tensor in params.items()}, server_state
 
 
 class StepLess(Algorithm):
-    def step(self, params, aggregated, server_state, facts):
+    def server_step(self, params, aggregated, server_state, facts):
         return {first(params): params[first(params)]}, server_state
 
 
 class StepNaN(Algorithm):
-    def step(self, params, aggregated, server_state, facts):
+    def server_step(self, params, aggregated, server_state, facts):
         return params | {first(params): params[first(params)] * float("nan")}, server_state
 
 
@@ -102,12 +102,12 @@ class ServerTrainScalars(Algorithm):
 
 
 class PredictsScalars(Algorithm):
-    def predict_params(self, params, server_state, model):
+    def predict_params(self, params, server_state, model, relabeling=False):
         return {name: tensor.mean() for name, tensor in params.items()}
 
 
 class PredictsLess(Algorithm):
-    def predict_params(self, params, server_state, model):
+    def predict_params(self, params, server_state, model, relabeling=False):
         return {first(params): params[first(params)]}
 
 
@@ -138,8 +138,8 @@ def test_an_update_of_other_names_or_shapes_is_refused_with_client_and_round(met
 @pytest.mark.parametrize(
     ("method", "message"),
     [
-        (StepScalars, "StepScalars.step of round 0 gave .* with shape"),
-        (StepLess, "StepLess.step of round 0 gave tensors of other names .* it lacks"),
+        (StepScalars, "StepScalars.server_step of round 0 gave .* with shape"),
+        (StepLess, "StepLess.server_step of round 0 gave tensors of other names .* it lacks"),
         (ServerTrainScalars, "server_train of round 0 gave .* with shape"),
         (PredictsScalars, "predict_params gave .* with shape"),
         (PredictsLess, "predict_params gave tensors of other names"),
@@ -152,7 +152,7 @@ def test_what_the_server_makes_has_the_models_names_and_shapes(method, message, 
 
 @ENGINES
 def test_a_global_model_that_is_not_finite_is_refused(engine):
-    with pytest.raises(NotFiniteError, match=r"StepNaN.step of round 0 gave '0.weight'.* not finite"):
+    with pytest.raises(NotFiniteError, match=r"StepNaN.server_step of round 0 gave '0.weight'.* not finite"):
         fit(StepNaN(), engine)
 
 
@@ -160,33 +160,33 @@ def test_a_global_model_that_is_not_finite_is_refused(engine):
 
 
 class VectorPenalty(Algorithm):
-    def penalty(self, params, local):
+    def client_penalty(self, params, local):
         return torch.stack([p.square().sum() for p in params.values()])
 
 
 class MeanRowLoss(Algorithm):
     own_loss = True
 
-    def row_losses(self, logits, y, local):
+    def client_row_losses(self, logits, y, local):
         return nn.functional.cross_entropy(logits, y)
 
 
 class ColumnRowLosses(Algorithm):
     own_loss = True
 
-    def row_losses(self, logits, y, local):
+    def client_row_losses(self, logits, y, local):
         return nn.functional.cross_entropy(logits, y, reduction="none").unsqueeze(1)
 
 
 class RowsAsLoss(Algorithm):
     own_loss = True
 
-    def loss(self, model, batch, local):
+    def client_loss(self, model, batch, local):
         return batch.row_losses(model(batch.x))
 
 
 class ScalarDirections(Algorithm):
-    def decoupled(self, params, local):
+    def client_decoupled(self, params, local):
         return {name: p.mean() for name, p in params.items()}
 
 

@@ -101,8 +101,8 @@ def test_updates_are_folded_as_they_come():
             self.inner.add(tensors, weight)
 
     class Watching(FedAvg):
-        def aggregate(self):
-            return Watcher(super().aggregate())
+        def server_aggregator(self):
+            return Watcher(super().server_aggregator())
 
     specs = [make_spec(k, np.arange(k, 30, 10), k) for k in range(10)]
     simulation, state = make_conductor(X, CODES, specs, algorithm=Watching())

@@ -246,10 +246,10 @@ def test_state_of_an_algorithm_is_kept_and_never_sent():
     class Counts(FedAvg):
         """Every client counts its rounds."""
 
-        def init_client(self, params):
+        def client_init(self, params):
             return {"rounds": torch.zeros(())}
 
-        def finish(self, params, local, run):
+        def client_finish(self, params, local, run):
             return params, {"rounds": local.state["rounds"] + 1}
 
     simulation, state = make_conductor(X, CODES, three_clients(), algorithm=Counts())

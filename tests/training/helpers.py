@@ -51,7 +51,7 @@ class Prox(Algorithm):
     def __init__(self, mu=1.0):
         self.mu = mu
 
-    def penalty(self, params, local):
+    def client_penalty(self, params, local):
         return 0.5 * self.mu * sum(((p - local.anchor[name]) ** 2).sum() for name, p in params.items())
 
 

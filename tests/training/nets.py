@@ -159,10 +159,10 @@ def run_rounds(engine, net, clients, rounds=3, algorithm=None, skip=(), decay=0.
     """(global tensors, losses by round and client) after some rounds; clients in `skip` miss odd rounds."""
     algorithm = FedAvg() if algorithm is None else algorithm
     params = {name: tensor.clone() for name, tensor in tensors_of(net.module_).items()}
-    server, states, losses = algorithm.init_server(params, None), {}, []
+    server, states, losses = algorithm.server_init(params, None), {}, []
     for round in range(rounds):
         here = [c for c in clients if not (round % 2 and c[0].position in skip)]
-        tasks, sent = make_tasks(here, params, states), algorithm.broadcast(server)
+        tasks, sent = make_tasks(here, params, states), algorithm.server_broadcast(server).every_round
         updates = list(engine.train(round, tasks, sent, decay**round))
         singles = sorted((s for u in updates for s in u.singles()), key=lambda s: s.client.position)
         states |= {s.client.position: s.state for s in singles if s.state}

@@ -134,7 +134,7 @@ def test_places_by_hand():
 class Balanced(Algorithm):
     """Visits rows in an order of its own: some often, some never."""
 
-    def order(self, y, n_epochs, n_classes, stream):
+    def client_order(self, y, n_epochs, n_classes, stream):
         return stream.integers(0, len(y), (n_epochs, len(y)))
 
 

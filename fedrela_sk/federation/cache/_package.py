@@ -8,7 +8,7 @@ from pathlib import Path
 from fedrela_sk._version import __version__
 from fedrela_sk.federation.cache._not_keyable import NotKeyable
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _IMPORTED = time.time()
 
 

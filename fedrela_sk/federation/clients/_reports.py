@@ -37,7 +37,7 @@ class _NotSent:
 
     def __getattr__(self, name):
         raise TypeError(
-            f"report asks for model.{name}, but the method states report_needs_model = False: no model is sent for "
+            f"report asks for model.{name}, but the query states needs_model = False: no model is sent for "
             "it, nor counted as traffic. Leave that out."
         )
 
@@ -45,12 +45,13 @@ class _NotSent:
         return self.logits(x)
 
 
-def ask_clients(algorithm, net, data, tasks, numbers, broadcast, round, seed, n_classes, progress=0.0):
+def ask_clients(algorithm, query, net, data, tasks, numbers, broadcast, round, seed, n_classes, progress=0.0):
     """The reports of some clients.
 
     Parameters
     ----------
     algorithm : Algorithm
+    query : Query
     net : initialised skorch net
         Gets each client's model in turn.
     data : LocalData
@@ -74,7 +75,7 @@ def ask_clients(algorithm, net, data, tasks, numbers, broadcast, round, seed, n_
         Whatever went wrong, with client and round; `NotFiniteError` for a report that is not finite.
     """
     reports = {}
-    sent = algorithm.report_needs_model
+    sent = query.needs_model
     for task in tasks:
         where = f"The report of client {task.client.key!r} before round {round}"
         own = private_copy(net)
@@ -83,14 +84,14 @@ def ask_clients(algorithm, net, data, tasks, numbers, broadcast, round, seed, n_
         model = Model(own.module_, own.criterion_, n_classes) if sent else _NotSent(n_classes, own.criterion_)
         local = Local(
             anchor=task.params if sent else {},
-            state=task.state or algorithm.init_client(task.params),
+            state=task.state or algorithm.client_init(task.params),
             server=broadcast,
             counts=task.counts,
             round=round,
             stream=numpy_stream(seed, Purpose.REPORT, round, task.client.stream_id),
         )
         try:
-            report = _tree.detach(algorithm.report(model, client_data(data, task), local))
+            report = _tree.detach(query.report(model, client_data(data, task), local))
         except Exception as error:
             raise ClientError(f"{where} failed: {type(error).__name__}: {error}") from error
         bad = _tree.first_not_finite(report)

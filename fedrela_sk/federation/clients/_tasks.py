@@ -72,7 +72,7 @@ class TaskMaker:
         chosen = [spec for spec in chosen if self._sizes[spec.position]]
         numbers = np.array([self.numbers[spec.position] for spec in chosen], dtype=np.int64)
         weights = self._weights[[spec.position for spec in chosen]]
-        weights = self.plan.algorithm.weigh(weights, numbers, state.server)
+        weights = self.plan.algorithm.server_weights(weights, numbers, state.server)
         return [
             self._task(state, spec, weight) for spec, weight in zip(chosen, weights.tolist(), strict=True)
         ]

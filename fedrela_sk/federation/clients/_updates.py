@@ -67,8 +67,9 @@ class Collecting:
             return ()
         plan, server = self.plan, self.state.server
         factor, progress = lr_factor(plan.lr_schedule, self.round), self.round / plan.n_rounds
-        broadcast = plan.algorithm.broadcast(server) | plan.algorithm.once(server)
-        return self._keep_books(self.engine.train(self.round, tasks, broadcast, factor, progress))
+        broadcast = plan.algorithm.server_broadcast(server)
+        sent = broadcast.every_round | broadcast.first_time
+        return self._keep_books(self.engine.train(self.round, tasks, sent, factor, progress))
 
     def _keep_books(self, arriving):
         """Pass updates on; what stays at a client is put back there, what was sent is then let go.

@@ -161,7 +161,7 @@ def _number(value):
 
 def _describe_algorithm(algorithm, own):
     """Name and parameters of a method that made the module or its clients' models; None where any would do."""
-    if own is None and not algorithm.overrides("prepare"):
+    if own is None and not algorithm.uses("prepare_module"):
         return None
     name = next((name for name, kind in ALGORITHMS.items() if kind is type(algorithm)), None)
     if name is None:
@@ -265,7 +265,7 @@ def _make_net(facts, module, algorithm):
     with forked_generators("cpu"):
         net.initialize()
         if algorithm is not None:
-            net.module_ = algorithm.prepare(net.module_, len(facts["classes"]["values"]))
+            net.module_ = algorithm.prepare_module(net.module_, len(facts["classes"]["values"]))
     dtypes = {d for name, (d, _) in facts["tensors"].items() if name.startswith("net/") and "float" in d}
     if len(dtypes) == 1:
         net.module_.to(getattr(torch, dtypes.pop().removeprefix("torch.")))

@@ -3,7 +3,7 @@
 import difflib
 
 from fedrela_sk.algorithms import ALGORITHMS
-from fedrela_sk.algorithms._facts import check_facts
+from fedrela_sk.algorithms._derived import check_facts
 from fedrela_sk.participation import Participation, UniformSampling
 
 # Parameters that stand in the signature before what they do is there: their defaults alone are accepted.
@@ -66,7 +66,7 @@ def check_local_data(local_data, algorithm):
     """Refuse what is no tool for a client's rows, and mixing where the method makes its loss from features."""
     if hasattr(local_data, "_parameter_constraints"):
         local_data._validate_params()  # now: later, a sampler's ValueError means that a client has too few rows
-    if hasattr(local_data, "mix") and algorithm.overrides("loss"):
+    if hasattr(local_data, "mix") and algorithm.uses("client_loss"):
         raise ValueError(
             f"local_data={local_data!r} mixes the rows of a batch for the criterion, but {type(algorithm).__name__} "
             "makes a loss of its own from them. Use a fit_resample tool, or another algorithm."
@@ -86,9 +86,9 @@ def check_recording(settings, algorithm, local_data):
     if settings["passes"] != "training":
         return
     name = type(algorithm).__name__
-    if algorithm.overrides("loss"):
+    if algorithm.uses("client_loss"):
         reason = f"{name} runs the net inside its own loss"
-    elif algorithm.overrides("predict_params") or algorithm.overrides("relabel_params"):
+    elif algorithm.uses("predict_params"):
         reason = f"{name} predicts or re-labels with other tensors than its clients train"
     elif hasattr(local_data, "mix"):
         reason = f"local_data={local_data!r} trains on mixtures of rows"

@@ -9,7 +9,7 @@ import torch
 
 from fedrela_sk._random import seed_from
 from fedrela_sk._warnings import warn_user
-from fedrela_sk.algorithms._facts import check_sharing
+from fedrela_sk.algorithms._derived import check_sharing
 from fedrela_sk.exceptions import FedReLaWarning, NetError, PartitionError
 from fedrela_sk.federation._state import Plan
 from fedrela_sk.federation.clients._weights import check_class_weight
@@ -88,7 +88,7 @@ def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val, groups_val=N
         codes,
         len(classes),
         seed,
-        algorithm.prepare,
+        algorithm.prepare_module,
         algorithm.own_loss,
         algorithm.bare_loss,
     )

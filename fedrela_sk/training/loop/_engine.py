@@ -67,8 +67,8 @@ class LoopEngine:
         self._pristine = pristine_of(net, self.settings.callbacks)
         self._model = Model(net.module_, net.criterion_, n_classes)
         self._draws_for_method = algorithm.loop_only is not None
-        self._own_loss = algorithm.overrides("loss")
-        self._row_losses = algorithm.overrides("row_losses")
+        self._own_loss = algorithm.uses("client_loss")
+        self._row_losses = algorithm.uses("client_row_losses")
         self._output_checked = False
         self._optimizer = None
         self._holds_state = False
@@ -162,7 +162,7 @@ class LoopEngine:
             trainable=self._names,
         )  # fmt: skip
         with torch.no_grad():
-            tensors, state = self.algorithm.finish(_tree.copy(tensors_of(module)), local, run)
+            tensors, state = self.algorithm.client_finish(_tree.copy(tensors_of(module)), local, run)
         shared = set(self.algorithm.shared(task.params))
         self._named(check_update, task, round, self.algorithm, tensors, task.params, shared)
         bad = _tree.first_not_finite(tensors)
@@ -200,15 +200,15 @@ class LoopEngine:
             stream = {"stream": numpy_stream(self.seed, Purpose.METHOD, round, task.client.stream_id)}
         local = Local(
             anchor=task.params,
-            state=task.state or algorithm.init_client(task.params),
+            state=task.state or algorithm.client_init(task.params),
             server=server_state,
             counts=task.counts,
             round=round,
             **stream,
         )
-        if not algorithm.overrides("begin"):
+        if not algorithm.uses("client_begin"):
             return local
-        start = algorithm.begin(self._model, client_data(self.data, task), local)
+        start = algorithm.client_begin(self._model, client_data(self.data, task), local)
         return replace(local, start=_tree.detach(start))
 
     def _freeze_batch_norm(self, task):
@@ -296,13 +296,15 @@ class LoopEngine:
             seen.setdefault("loss", loss.detach())
             seen.setdefault("output", output)
             seen["state"] = state
-            if algorithm.overrides("penalty"):
-                penalty = algorithm.penalty(trainable, local)
-                loss = loss + (penalty if isinstance(penalty, float) else check_shape(penalty, (), "penalty"))
+            if algorithm.uses("client_penalty"):
+                penalty = algorithm.client_penalty(trainable, local)
+                loss = loss + (
+                    penalty if isinstance(penalty, float) else check_shape(penalty, (), "client_penalty")
+                )
             loss.backward()
-            if algorithm.overrides("decoupled"):
+            if algorithm.uses("client_decoupled"):
                 seen["beside"] = self._decoupled(local)
-            if algorithm.overrides("correct"):
+            if algorithm.uses("client_correct"):
                 self._correct(local)
             self._notify.grad_computed(trainable, batch)
             return loss
@@ -311,7 +313,7 @@ class LoopEngine:
         if "beside" in seen:
             with torch.no_grad():
                 for name, direction in seen["beside"].items():
-                    check_shape(direction, trainable[name].shape, f"decoupled of {name!r}")
+                    check_shape(direction, trainable[name].shape, f"client_decoupled of {name!r}")
                     trainable[name].sub_(optimizer.param_groups[0]["lr"] * direction)
         if seen["state"] is not None:
             local = replace(local, state=_tree.detach(seen["state"]))
@@ -329,13 +331,13 @@ class LoopEngine:
         share = row_shares(net.criterion_, y, weights)
         if self._row_losses:
             output = self._checked(forward(net, x))
-            losses = self.algorithm.row_losses(log_input(net.criterion_, output), y, local)
-            return (share * check_shape(losses, y.shape, "row_losses")).sum(), output, None
+            losses = self.algorithm.client_row_losses(log_input(net.criterion_, output), y, local)
+            return (share * check_shape(losses, y.shape, "client_row_losses")).sum(), output, None
         if not self._output_checked:
             self._checked(self._model.raw(x))
-        result = self.algorithm.loss(self._model, Batch(x, y, share, net.criterion_), local)
+        result = self.algorithm.client_loss(self._model, Batch(x, y, share, net.criterion_), local)
         loss, state = result if isinstance(result, tuple) else (result, None)
-        return check_shape(loss, (), "loss"), None, state
+        return check_shape(loss, (), "client_loss"), None, state
 
     def _mixed_loss(self, x, y, weights, local):
         """(loss of a batch whose rows are mixed with partners, the module's output)."""
@@ -345,7 +347,7 @@ class LoopEngine:
         output = self._checked(forward(net, mix.x_share * x + (1 - mix.x_share) * x[partner]))
         logits, share = log_input(net.criterion_, output), torch.from_numpy(mix.y_share).to(x)
         losses = [
-            algorithm.row_losses(logits, labels, local)
+            algorithm.client_row_losses(logits, labels, local)
             if self._row_losses
             else row_losses(net.criterion_, logits, labels)
             for labels in (y, y[partner])
@@ -363,12 +365,12 @@ class LoopEngine:
     def _decoupled(self, local):
         """What the step takes beside the optimiser, from the parameters before it."""
         with torch.no_grad():
-            return self.algorithm.decoupled({n: p.detach() for n, p in self._trainable.items()}, local)
+            return self.algorithm.client_decoupled({n: p.detach() for n, p in self._trainable.items()}, local)
 
     def _correct(self, local):
         """Replace the gradients by what the algorithm makes of them."""
         with torch.no_grad():
             grads = {name: p.grad for name, p in self._trainable.items() if p.grad is not None}
             params = {name: p.detach() for name, p in self._trainable.items()}
-            for name, grad in self.algorithm.correct(grads, params, local).items():
+            for name, grad in self.algorithm.client_correct(grads, params, local).items():
                 self._trainable[name].grad = grad

@@ -41,7 +41,7 @@ class ChunkRun:
     def _make_plan(self):
         """Batches of the chunk; without shuffling they are the same in every round."""
         engine = self.engine
-        if engine.settings.shuffle or engine.algorithm.overrides("order"):
+        if engine.settings.shuffle or engine.algorithm.uses("client_order"):
             return chunk_batches(self._orders(), engine.settings)
         key = tuple(len(task.rows) for task in self.tasks)
         if key not in engine.plans:
@@ -106,11 +106,11 @@ class ChunkRun:
     def _client_facts(self, received):
         """What the hooks read of the clients, every tensor stacked: anchor, state, counts, start."""
         tasks, algorithm = self.tasks, self.engine.algorithm
-        states = [task.state or algorithm.init_client(task.params) for task in tasks]
+        states = [task.state or algorithm.client_init(task.params) for task in tasks]
         facts = {"anchor": received, "state": _stack_trees(states), "start": {}}
         if tasks[0].counts is not None:
             facts["counts"] = torch.stack([task.counts for task in tasks])
-        if algorithm.overrides("begin"):
+        if algorithm.uses("client_begin"):
             starts = [self._begin(task, state) for task, state in zip(tasks, states, strict=True)]
             facts["start"] = _stack_trees(starts)
         return facts
@@ -121,7 +121,7 @@ class ChunkRun:
         use_counts(engine.net.criterion_, task.counts, self.progress)
         local = Local(task.params, state, self.server_state, task.counts, round=self.round)
         model = engine.model.with_params(task.params)
-        return _tree.detach(engine.algorithm.begin(model, client_data(engine.data, task), local))
+        return _tree.detach(engine.algorithm.client_begin(model, client_data(engine.data, task), local))
 
     def _local(self, facts):
         """One client's `Local`, inside `vmap`."""
@@ -182,35 +182,37 @@ class ChunkRun:
         with engine.autocast():
             losses = self._losses(stack, _take(engine.data.X, rows), y, shares)
         self.losses[: len(losses)].addcmul_(losses.detach().to(self.losses.dtype), stack.lengths)
-        if algorithm.overrides("penalty"):
+        if algorithm.uses("client_penalty"):
             live = {name: stack.params[name] for name in self.engine.trainable}
-            penalty = vmap(lambda params, facts: algorithm.penalty(params, self._local(facts)))
+            penalty = vmap(lambda params, facts: algorithm.client_penalty(params, self._local(facts)))
             losses = losses + check_shape(
-                penalty(live, stack.facts), losses.shape, "penalty, for each client,"
+                penalty(live, stack.facts), losses.shape, "client_penalty, for each client,"
             )
         losses.backward(torch.ones_like(losses))  # each client's loss moves its own parameters alone
-        if algorithm.overrides("correct"):
+        if algorithm.uses("client_correct"):
             self._correct(stack)
         if engine.clip is not None:
             engine.clip([param for param in stack.params.values() if param.grad is not None])
-        beside = self._decoupled(stack) if algorithm.overrides("decoupled") else {}
+        beside = self._decoupled(stack) if algorithm.uses("client_decoupled") else {}
         optimizer_step(optimizer)
         with torch.no_grad():
             for name, direction in beside.items():
-                check_shape(direction, stack.params[name].shape, f"decoupled of {name!r}, for each client,")
+                check_shape(
+                    direction, stack.params[name].shape, f"client_decoupled of {name!r}, for each client,"
+                )
                 stack.params[name].sub_(optimizer.param_groups[0]["lr"] * direction)
 
     def _losses(self, stack, X, y, shares):
         """Loss of every client's batch, tensor of shape (n_clients,)."""
         engine, algorithm, criterion = self.engine, self.engine.algorithm, self.engine.net.criterion_
-        if algorithm.overrides("loss"):
+        if algorithm.uses("client_loss"):
             if not engine.output_checked:
                 check_output(engine.model.raw(X[0]), criterion, engine.n_classes)
                 engine.output_checked = True
             losses = vmap(self._own_loss, randomness="different")(
                 stack.params | stack.buffers, stack.facts, X, y, shares
             )
-            return check_shape(losses, shares.shape[:1], "loss, for each client,")
+            return check_shape(losses, shares.shape[:1], "client_loss, for each client,")
         output = engine.forward(stack, X)
         if not engine.output_checked:
             check_output(output.detach().flatten(0, 1), criterion, engine.n_classes)
@@ -218,9 +220,9 @@ class ChunkRun:
         if stack.places is not None:
             self.recording.see(stack.places, output)
         logits = log_input(criterion, output)
-        if algorithm.overrides("row_losses"):
-            rows = vmap(lambda z, y, facts: algorithm.row_losses(z, y, self._local(facts)))
-            losses = check_shape(rows(logits, y, stack.facts), y.shape, "row_losses, for each client,")
+        if algorithm.uses("client_row_losses"):
+            rows = vmap(lambda z, y, facts: algorithm.client_row_losses(z, y, self._local(facts)))
+            losses = check_shape(rows(logits, y, stack.facts), y.shape, "client_row_losses, for each client,")
         elif hasattr(criterion, "row_losses"):
             rows = vmap(lambda z, y, facts: criterion.row_losses(z, y, facts.get("counts"), self.progress))
             losses = rows(logits, y, stack.facts)
@@ -232,11 +234,11 @@ class ChunkRun:
         """The method's own loss of one client's batch, inside `vmap`."""
         engine = self.engine
         batch = Batch(x, y, share, engine.net.criterion_)
-        loss = engine.algorithm.loss(engine.model.with_params(params), batch, self._local(facts))
+        loss = engine.algorithm.client_loss(engine.model.with_params(params), batch, self._local(facts))
         if isinstance(loss, tuple):
             raise TypeError(
-                f"{type(engine.algorithm).__name__}.loss returns a state with its loss, which clients that train "
-                "together have no place for. State in the method why it trains one client after the other, "
+                f"{type(engine.algorithm).__name__}.client_loss returns a state with its loss, which clients that "
+                "train together have no place for. State in the method why it trains one client after the other, "
                 "loop_only = 'keeps ...'."
             )
         return loss
@@ -245,14 +247,16 @@ class ChunkRun:
         """What the step takes beside the optimiser, from the parameters before it."""
         with torch.no_grad():
             live = {name: stack.params[name].detach() for name in self.engine.trainable}
-            rule = vmap(lambda params, facts: self.engine.algorithm.decoupled(params, self._local(facts)))
+            rule = vmap(
+                lambda params, facts: self.engine.algorithm.client_decoupled(params, self._local(facts))
+            )
             return rule(live, stack.facts)
 
     def _correct(self, stack):
         with torch.no_grad():
             live = {name: stack.params[name].detach() for name in self.engine.trainable}
             grads = {name: stack.params[name].grad for name in live if stack.params[name].grad is not None}
-            new = vmap(lambda g, p, facts: self.engine.algorithm.correct(g, p, self._local(facts)))(
+            new = vmap(lambda g, p, facts: self.engine.algorithm.client_correct(g, p, self._local(facts)))(
                 grads, live, stack.facts
             )
             for name, grad in new.items():
@@ -303,7 +307,7 @@ class ChunkRun:
     def _finish(self, tensors, shared):
         """The algorithm's `finish` for every client."""
         algorithm, facts = self.engine.algorithm, self.whole.facts
-        if not algorithm.overrides("finish"):
+        if not algorithm.uses("client_finish"):
             return tensors, facts["state"]
         sent, states = [], []
         lr = self.engine.settings.lr * self.lr_factor
@@ -322,7 +326,7 @@ class ChunkRun:
                 trainable=self.engine.trainable,
             )  # fmt: skip
             with torch.no_grad():
-                new, own = algorithm.finish(one(tensors), local, run)
+                new, own = algorithm.client_finish(one(tensors), local, run)
             self._check_update(task, new, shared)
             sent.append(new)
             states.append(own)

@@ -48,11 +48,11 @@ def stacked_forward(net, X, algorithm=None):
     algorithm = Algorithm() if algorithm is None else algorithm
     if algorithm.loop_only is not None:
         raise NotStackable(f"{type(algorithm).__name__} {algorithm.loop_only}")
-    if needs_no_proof(net.module_) and not algorithm.overrides("loss"):
+    if needs_no_proof(net.module_) and not algorithm.uses("client_loss"):
         return StackedGraph(net.module_), "direct"
     with forked_generators(net.device):  # reading a forward pass that draws, draws
         seed_generators(net.device, 0, Purpose.MODULE)
-        kind = _proved_kind(net.module_, telling_rows(X), algorithm.overrides("loss"))
+        kind = _proved_kind(net.module_, telling_rows(X), algorithm.uses("client_loss"))
         return _FORMS[kind](net.module_), kind
 
 

@@ -10,7 +10,7 @@ import torch
 from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit, StratifiedKFold
 
 from fedrela_sk import FedReLaRelabeler
-from fedrela_sk.algorithms import Algorithm, FedAvg
+from fedrela_sk.algorithms import Algorithm, Broadcast, FedAvg
 from fedrela_sk.federation.cache import _rounds as room
 from fedrela_sk.training import Loop, Stacked
 from tests.federation.helpers import Logits, WithBatchNorm, make_fed, make_net, make_rows
@@ -26,34 +26,34 @@ class Counted(FedAvg):
         super().__init__()
         self.log = log
 
-    def aggregate(self):
+    def server_aggregator(self):
         with open(self.log, "a") as file:
             file.write("round\n")
-        return super().aggregate()
+        return super().server_aggregator()
 
 
 class Remembers(Algorithm):
     """State at the server and at the clients; the sum over names would show their order."""
 
-    def broadcast(self, server_state):
-        return server_state
+    def server_broadcast(self, server_state):
+        return Broadcast(every_round=server_state)
 
-    def init_server(self, params, job=None):
+    def server_init(self, params, job=None):
         return {name: torch.zeros((), dtype=torch.float64) for name in ("z", "a", "m")}
 
-    def init_client(self, params):
+    def client_init(self, params):
         return {name: torch.zeros((), dtype=torch.float64) for name in ("z", "a", "m")}
 
-    def correct(self, grads, params, local):
+    def client_correct(self, grads, params, local):
         pull = sum(local.state.values()) + sum(local.server.values())
         return {name: grad + 0.01 * pull for name, grad in grads.items()}
 
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         moved = sum((params[name] - local.anchor[name]).sum() for name in params)
         state = {name: own + moved / 3**i for i, (name, own) in enumerate(local.state.items())}
         return params | {"moved": moved}, state
 
-    def step(self, params, aggregated, server_state, facts):
+    def server_step(self, params, aggregated, server_state, facts):
         moved = aggregated.pop("moved")
         return aggregated, {name: own + moved / 7**i for i, (name, own) in enumerate(server_state.items())}
 

@@ -255,7 +255,7 @@ class RowLoss(Algorithm):
 
     own_loss = True
 
-    def row_losses(self, logits, y, local):
+    def client_row_losses(self, logits, y, local):
         return (logits[:, 1] - y) ** 2
 
 
@@ -264,7 +264,7 @@ class WholeLoss(Algorithm):
 
     own_loss = True
 
-    def loss(self, model, batch, local):
+    def client_loss(self, model, batch, local):
         return batch.mean(model(batch.x)[:, 1])
 
 

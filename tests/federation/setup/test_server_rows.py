@@ -21,7 +21,7 @@ class Keeper(Algorithm):
     def __init__(self, auxiliary=None):
         self.auxiliary = auxiliary
 
-    def init_server(self, params, job):
+    def server_init(self, params, job):
         seen.append(job.auxiliary)
         return {}
 

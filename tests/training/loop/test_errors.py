@@ -44,7 +44,7 @@ def test_an_update_that_is_not_finite():
 
 def test_what_an_algorithm_sends_is_checked_too():
     class SendsNan(Algorithm):
-        def finish(self, params, local, run):
+        def client_finish(self, params, local, run):
             return params | {"extra": torch.tensor([float("nan")])}, local.state
 
     with pytest.raises(NotFiniteError, match="not finite in 'extra'"):
@@ -66,7 +66,7 @@ def test_whatever_goes_wrong_names_client_round_and_cause():
 
 def test_errors_about_a_client_go_up_as_they_are():
     class Refuses(Algorithm):
-        def finish(self, params, local, run):
+        def client_finish(self, params, local, run):
             raise ClientError("client 'a' does not want to")
 
     with pytest.raises(ClientError, match=r"^client 'a' does not want to$"):

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from fedrela_sk._update import WEIGHT_NBYTES
-from fedrela_sk.algorithms import FedAvg, LocalOnly
+from fedrela_sk.algorithms import Broadcast, FedAvg, LocalOnly
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.training import tensors_of
 from tests.training.helpers import OneWeight, Prox, TwoWeights, make_loop, make_task, train, train_one
@@ -16,18 +16,18 @@ from tests.training.helpers import OneWeight, Prox, TwoWeights, make_loop, make_
 class Scaffold(Algorithm):
     """SCAFFOLD's shape: corrected gradients, a control variate at each client and at the server."""
 
-    def broadcast(self, server_state):
-        return server_state
+    def server_broadcast(self, server_state):
+        return Broadcast(every_round=server_state)
 
-    def init_server(self, params, job=None):
+    def server_init(self, params, job=None):
         return {name: torch.zeros_like(tensor) for name, tensor in params.items()}
 
-    init_client = init_server
+    client_init = server_init
 
-    def correct(self, grads, params, local):
+    def client_correct(self, grads, params, local):
         return {name: grad - local.state[name] + local.server[name] for name, grad in grads.items()}
 
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         new = {
             name: local.state[name] - local.server[name] + (local.anchor[name] - p) / (run.n_steps * run.lr)
             for name, p in params.items()
@@ -81,10 +81,10 @@ def test_gradients_are_corrected_and_client_state_is_passed_in_and_out():
 
 def test_client_state_is_made_only_where_there_is_none():
     class Once(Algorithm):
-        def init_client(self, params):
+        def client_init(self, params):
             return {"count": torch.zeros(1)}
 
-        def finish(self, params, local, run):
+        def client_finish(self, params, local, run):
             return params, {"count": local.state["count"] + 1}
 
     loop = make_loop([1.0], Once())
@@ -112,7 +112,7 @@ def test_clients_that_never_average_keep_everything():
 
 def test_an_algorithm_may_give_back_the_very_tensors_it_was_given():
     class SendsAnchor(KeepsV):
-        def finish(self, params, local, run):
+        def client_finish(self, params, local, run):
             return local.anchor, local.state
 
     loop = make_loop([1.0], SendsAnchor(), module=TwoWeights)
@@ -126,7 +126,7 @@ def test_facts_about_the_run():
     runs = []
 
     class Notes(Algorithm):
-        def finish(self, params, local, run):
+        def client_finish(self, params, local, run):
             runs.append(run)
             return params, local.state
 
@@ -155,20 +155,25 @@ def test_which_tensors_each_hook_sees():
     seen = {}
 
     class Notes(Algorithm):
-        def init_client(self, params):
-            seen["init_client"] = set(params)
+        def client_init(self, params):
+            seen["client_init"] = set(params)
             return {}
 
-        def penalty(self, params, local):
-            seen["penalty"] = set(params), set(local.anchor), params["w"].requires_grad
+        def client_penalty(self, params, local):
+            seen["client_penalty"] = set(params), set(local.anchor), params["w"].requires_grad
             return 0.0
 
-        def correct(self, grads, params, local):
-            seen["correct"] = set(grads), set(params), params["w"].requires_grad, torch.is_grad_enabled()
+        def client_correct(self, grads, params, local):
+            seen["client_correct"] = (
+                set(grads),
+                set(params),
+                params["w"].requires_grad,
+                torch.is_grad_enabled(),
+            )
             return grads
 
-        def finish(self, params, local, run):
-            seen["finish"] = set(params), set(local.anchor), params["w"].requires_grad
+        def client_finish(self, params, local, run):
+            seen["client_finish"] = set(params), set(local.anchor), params["w"].requires_grad
             return params, local.state
 
         def shared(self, names):
@@ -179,10 +184,10 @@ def test_which_tensors_each_hook_sees():
     update = train_one(make_loop([1.0], Notes(), module=WithBuffers), [0], [0])
     everything = {"frozen", "w", "passes"}
     assert seen == {
-        "init_client": everything,
-        "penalty": ({"w"}, everything, True),
-        "correct": ({"w"}, {"w"}, False, False),
-        "finish": (everything, everything, False),
+        "client_init": everything,
+        "client_penalty": ({"w"}, everything, True),
+        "client_correct": ({"w"}, {"w"}, False, False),
+        "client_finish": (everything, everything, False),
         "shared": everything,
     }
     values = {name: tensor.item() for name, tensor in update.tensors.items()}
@@ -208,7 +213,7 @@ def test_training_writes_nothing_to_what_it_is_given(algorithm):
     loop = make_loop([1.0, 1.0], algorithm, max_epochs=2, optimizer__momentum=0.9)
     own = copy.deepcopy(vars(algorithm))
     params = tensors_of(OneWeight())
-    server, state = algorithm.init_server(params, None), algorithm.init_client(params)
+    server, state = algorithm.server_init(params, None), algorithm.client_init(params)
     tasks = [make_task(loop, [row], [row], key=row, params=params, state=state) for row in (0, 1)]
     before = copy.deepcopy((server, state, params))
     train(loop, tasks, server_state=server)

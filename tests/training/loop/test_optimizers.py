@@ -65,7 +65,7 @@ def test_an_optimiser_that_asks_twice_gets_penalty_and_correction_twice():
     calls = []
 
     class Counts(Prox):
-        def correct(self, grads, params, local):
+        def client_correct(self, grads, params, local):
             calls.append(params["w"].item())
             return grads
 

@@ -109,7 +109,7 @@ class NoisyCallback(Callback):
 
 
 class NoisyGradient(Algorithm):
-    def correct(self, grads, params, local):
+    def client_correct(self, grads, params, local):
         return {name: grad + torch.randn_like(grad) for name, grad in grads.items()}
 
 

@@ -24,7 +24,7 @@ import torch
 from joblib._parallel_backends import ThreadingBackend
 from torch import nn
 
-from fedrela_sk.algorithms import Algorithm, FedAvg
+from fedrela_sk.algorithms import Algorithm, Broadcast, FedAvg
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
 from fedrela_sk.training import LocalData, Loop, Stacked, torch_threads
 from fedrela_sk.training.runtime import _shared
@@ -68,27 +68,27 @@ class Dropped(nn.Sequential):
 class Everything(Algorithm):
     """Uses state at both ends, keeps a layer at its client, and reports where it ran."""
 
-    def init_client(self, params):
+    def client_init(self, params):
         return {"visits": torch.zeros((), dtype=torch.float64)}
 
-    def broadcast(self, server_state):
-        return server_state
+    def server_broadcast(self, server_state):
+        return Broadcast(every_round=server_state)
 
-    def init_server(self, params, job=None):
+    def server_init(self, params, job=None):
         return {"pull": torch.tensor(0.01, dtype=torch.float64)}
 
     def shared(self, names):
         return tuple(name for name in names if not name.startswith("0."))
 
-    def penalty(self, params, local):
+    def client_penalty(self, params, local):
         moved = sum(((params[name] - local.anchor[name]) ** 2).sum() for name in params)
         return local.server["pull"] * (1 + local.state["visits"]) * moved
 
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         where = torch.tensor([os.getpid(), torch.get_num_threads()])
         return params | {"where": where}, {"visits": local.state["visits"] + 1}
 
-    def step(self, params, aggregated, server_state, facts):
+    def server_step(self, params, aggregated, server_state, facts):
         aggregated.pop("where")
         return params | aggregated, {"pull": 2 * server_state["pull"]}
 
@@ -112,7 +112,7 @@ def run(engine, net, clients, algorithm=None):
     """All that a few rounds leave: tensors, losses, updates. Clients come and go, labels change."""
     algorithm = algorithm or FedAvg()
     params = {name: tensor.clone() for name, tensor in nets.tensors_of(net.module_).items()}
-    server, states, kept, trace = algorithm.init_server(params, None), {}, {}, []
+    server, states, kept, trace = algorithm.server_init(params, None), {}, {}, []
     for round, here in enumerate((clients[:6], clients[3:], relabelled(clients), relabelled(clients)[::2])):
         tasks = [
             replace(task, params=params | kept.get(task.client.position, {}))
@@ -466,11 +466,11 @@ class Ends(FedAvg):
         super().__init__()
         self.how, self.pid = how, pid
 
-    def step(self, params, aggregated, server_state, facts):
+    def server_step(self, params, aggregated, server_state, facts):
         if facts.round == 1:
             assert list(Path(tempfile.gettempdir()).glob("fedrela_sk_*/data.arrays"))
             {"error": self.fail, "interrupt": self.interrupt, "exit": sys.exit}[self.how]()
-        return super().step(params, aggregated, server_state, facts)
+        return super().server_step(params, aggregated, server_state, facts)
 
     def fail(self):
         raise ValueError("as it was asked to")

@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fedrela_sk import _tree
-from fedrela_sk.algorithms import Algorithm, FedAvg
+from fedrela_sk.algorithms import Algorithm, Broadcast, FedAvg
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
 from fedrela_sk.training import LoopEngine, NotStackable, StackedEngine
 from fedrela_sk.training.stacked import _chunk_run as _chunk_run
@@ -160,31 +160,31 @@ def test_one_batched_product_a_layer_and_step():
 class Proximal(Algorithm):
     """FedProx: enough to see that `penalty` is used."""
 
-    def penalty(self, params, local):
+    def client_penalty(self, params, local):
         return 0.5 * _tree.squared_distance(params, local.anchor)
 
 
 class Drift(Algorithm):
     """Corrects gradients by a client's own state, keeps it, and sends something beside the model."""
 
-    def init_client(self, params):
+    def client_init(self, params):
         return {"c": torch.zeros((), dtype=torch.float64)}
 
-    def broadcast(self, server_state):
-        return server_state
+    def server_broadcast(self, server_state):
+        return Broadcast(every_round=server_state)
 
-    def init_server(self, params, job=None):
+    def server_init(self, params, job=None):
         return {"g": torch.tensor(0.25, dtype=torch.float64)}
 
-    def correct(self, grads, params, local):
+    def client_correct(self, grads, params, local):
         return {n: g + local.state["c"] - local.server["g"] + 0.1 * (params[n] - local.anchor[n])
                 for n, g in grads.items()}  # fmt: skip
 
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         moved = sum((params[n] - local.anchor[n]).sum() for n in params) / (run.n_steps * run.lr)
         return params | {"moved": moved}, {"c": local.state["c"] + 0.01 * moved}
 
-    def step(self, params, aggregated, server_state, facts):
+    def server_step(self, params, aggregated, server_state, facts):
         return {n: aggregated[n] for n in params}, {"g": server_state["g"] + 0.001 * aggregated["moved"]}
 
 
@@ -194,7 +194,7 @@ class KeepsHead(Algorithm):
     def shared(self, names):
         return tuple(name for name in names if not name.startswith("2"))
 
-    def step(self, params, aggregated, server_state, facts):
+    def server_step(self, params, aggregated, server_state, facts):
         return params | aggregated, server_state
 
 
@@ -351,7 +351,7 @@ def test_output_that_does_not_fit_the_classes_names_round_and_clients():
 
 def test_other_failures_name_round_and_clients():
     class Fails(FedAvg):
-        def finish(self, *args):
+        def client_finish(self, *args):
             raise RuntimeError("no")
 
     net = nets.make_net(nets.Dense)

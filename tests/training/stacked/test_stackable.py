@@ -333,7 +333,7 @@ class OwnLoss(Algorithm):
 
     own_loss = True
 
-    def loss(self, model, batch, local):
+    def client_loss(self, model, batch, local):
         return batch.criterion_loss(model(batch.x))
 
 

@@ -6,7 +6,41 @@ from types import FunctionType
 
 _BASE = f"{__package__}._base"
 # hooks that run while a client trains
-TRAINING_HOOKS = ("begin", "row_losses", "loss", "penalty", "correct", "decoupled", "finish")
+TRAINING_HOOKS = (
+    "client_begin",
+    "client_row_losses",
+    "client_loss",
+    "client_penalty",
+    "client_correct",
+    "client_decoupled",
+    "client_finish",
+)
+# names that hooks had before 0.2 -> what does their work now
+FORMER_HOOKS = {
+    "prepare": "prepare_module",
+    "init_server": "server_init",
+    "init_client": "client_init",
+    "asks": "server_query",
+    "report": "server_query, which returns a Query with this function as its report",
+    "gather": "server_query, which returns a Query with this function as its gather",
+    "report_needs_model": "server_query, which returns a Query(needs_model=...)",
+    "broadcast": "server_broadcast, which returns a Broadcast(every_round=...)",
+    "once": "server_broadcast, which returns a Broadcast(first_time=...)",
+    "for_relabeling": "server_broadcast, which returns a Broadcast(relabeling=...)",
+    "weigh": "server_weights",
+    "begin": "client_begin",
+    "order": "client_order",
+    "row_losses": "client_row_losses",
+    "loss": "client_loss",
+    "penalty": "client_penalty",
+    "correct": "client_correct",
+    "decoupled": "client_decoupled",
+    "finish": "client_finish",
+    "aggregate": "server_aggregator",
+    "step": "server_step",
+    "relabel_params": "predict_params, which is called with relabeling=True",
+    "overrides": "unused_hooks",
+}
 
 
 class Derived:
@@ -14,16 +48,16 @@ class Derived:
 
     Parameters
     ----------
-    rule : callable of (overrides, kind)
-        Gives the value from `overrides`, a function of a hook's name, and the method's class.
+    rule : callable of (uses, kind)
+        Gives the value from `uses`, a function of a hook's name, and the method's class.
     """
 
     def __init__(self, rule):
         self.rule = rule
 
     def __get__(self, method, kind):
-        overrides = method.overrides if method is not None else lambda hook: has_own(kind, hook)
-        return self.rule(overrides, kind)
+        uses = method.uses if method is not None else lambda hook: has_own(kind, hook)
+        return self.rule(uses, kind)
 
 
 def has_own(kind, hook):
@@ -32,31 +66,31 @@ def has_own(kind, hook):
     return getattr(kind, hook) is not getattr(base, hook)
 
 
-def replaces_loss(overrides, kind):
+def replaces_loss(uses, kind):
     """Whether a loss of the method takes the place of the criterion."""
-    return overrides("loss") or overrides("row_losses")
+    return uses("client_loss") or uses("client_row_losses")
 
 
-def keeps_tensors(overrides, kind):
+def keeps_tensors(uses, kind):
     """Whether clients predict with tensors of their own beside a global model."""
-    return kind.averages and (overrides("personal_params") or overrides("shared"))
+    return kind.averages and (uses("personal_params") or uses("shared"))
 
 
-def sends_models(overrides, kind):
+def sends_models(uses, kind):
     """Whether clients send what they trained as it is, to be averaged by their weights."""
-    return not (overrides("finish") or overrides("aggregate"))
+    return not (uses("client_finish") or uses("server_aggregator"))
 
 
-def why_in_turn(overrides, kind):
+def why_in_turn(uses, kind):
     """Why a method runs in the loop engine alone, None where it does not.
 
     A hook of training, or what it calls, reads ``local.stream``; or its loss returns a pair, the second a state.
     """
     for hook in TRAINING_HOOKS:
-        if overrides(hook) and _reads(kind, hook, "stream"):
+        if uses(hook) and _reads(kind, hook, "stream"):
             return f"draws from local.stream in its {hook}, one client after the other"
-    if overrides("loss") and _returns_tuple(kind.loss):
-        return "keeps a state from step to step of its loss, one client after the other"
+    if uses("client_loss") and _returns_tuple(kind.client_loss):
+        return "keeps a state from step to step of its client_loss, one client after the other"
     return None
 
 
@@ -95,6 +129,22 @@ def _names(code):
     return set(code.co_names).union(code.co_freevars, *inner)
 
 
+def check_names(method):
+    """Refuse a method that defines a hook under the name that it had before 0.2, which nobody would call.
+
+    Raises
+    ------
+    ValueError
+        With the class, the old name and the new one.
+    """
+    for old, new in FORMER_HOOKS.items():
+        if hasattr(type(method), old):
+            raise ValueError(
+                f"{type(method).__name__} defines {old!r}, a hook of earlier versions that is not called any more. "
+                f"It is now {new}; docs/adding.md lists all hooks."
+            )
+
+
 def check_facts(method):
     """Refuse a method whose hooks contradict each other or what it states of itself.
 
@@ -103,24 +153,26 @@ def check_facts(method):
     ValueError
         With the class and what to change.
     """
-    name, overrides = type(method).__name__, method.overrides
-    if overrides("loss") and overrides("row_losses"):
+    check_names(method)
+    name, uses = type(method).__name__, method.uses
+    if uses("client_loss") and uses("client_row_losses"):
         raise ValueError(
-            f"{name} overrides both loss and row_losses, of which one would not be called. Override one of them "
-            "(loss where the rows' logits alone do not give it)."
+            f"{name} overrides both client_loss and client_row_losses, of which one would not be called. Override "
+            "one of them (client_loss where the rows' logits alone do not give it)."
         )
-    if replaces_loss(overrides, type(method)) and not method.own_loss:
+    if replaces_loss(uses, type(method)) and not method.own_loss:
+        hook = "client_loss" if uses("client_loss") else "client_row_losses"
         raise ValueError(
-            f"{name} states own_loss = False, but its {'loss' if overrides('loss') else 'row_losses'} takes the "
-            "place of the net's criterion. Leave own_loss out: it follows from the hooks."
+            f"{name} states own_loss = False, but its {hook} takes the place of the net's criterion. Leave own_loss "
+            "out: it follows from the hooks."
         )
-    if overrides("row_losses") and not method.bare_loss:
+    if uses("client_row_losses") and not method.bare_loss:
         raise ValueError(
-            f"{name} states bare_loss = False, but its row_losses sees no criterion, so that class weights, label "
-            "smoothing and an ignored class would be dropped. Leave bare_loss out, or override loss and use "
-            "batch.row_losses."
+            f"{name} states bare_loss = False, but its client_row_losses sees no criterion, so that class weights, "
+            "label smoothing and an ignored class would be dropped. Leave bare_loss out, or override client_loss and "
+            "use batch.row_losses."
         )
-    if overrides("personal_params") and method.averages and not method.personal:
+    if uses("personal_params") and method.averages and not method.personal:
         raise ValueError(
             f"{name} states personal = False, but its personal_params gives clients models of their own. Leave "
             "personal out: it follows from the hooks."

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fedrela_sk.algorithms import ALGORITHMS, MOON, Algorithm, FedAvg, FedLC
+from fedrela_sk.algorithms import ALGORITHMS, MOON, Algorithm, FedAvg, FedLC, Query
+from fedrela_sk.algorithms._derived import FORMER_HOOKS
 from fedrela_sk.exceptions import ClientError, NetError
 from fedrela_sk.losses import FocalLoss
 from fedrela_sk.participation import ClusteredSampling
@@ -17,41 +18,41 @@ from tests.algorithms.helpers import TwoLayers, engines_of, fit, three_classes
 DATA = three_classes()
 BOTH = pytest.mark.parametrize("engine", ["loop", "stacked"])
 
-# (personal, own_loss, bare_loss, sends_model, report_needs_model) of those that are not as FedAvg's
-PLAIN = (False, False, False, True, True)
+# (personal, own_loss, bare_loss, sends_model) of those that are not as FedAvg's
+PLAIN = (False, False, False, True)
 FACTS = {
-    "balancefl": (False, True, True, True, True),
-    "climb": (False, False, False, False, True),
-    "feddyn": (False, False, False, False, True),
-    "fedetf": (False, True, True, True, True),
-    "fedgrab": (False, True, True, True, True),
-    "fedir": (False, True, False, True, False),
-    "fedlc": (False, True, True, True, True),
-    "fedlf": (False, True, True, True, True),
-    "fedloge": (True, True, True, True, True),
-    "fedmix": (False, True, False, True, False),
-    "fednova": (False, False, False, False, True),
-    "fedrod": (True, True, True, True, True),
-    "fedyoyo": (False, True, True, True, True),
-    "moon": (False, True, False, True, True),
-    "ratio_loss": (False, True, True, True, True),
-    "scaffold": (False, False, False, False, True),
+    "balancefl": (False, True, True, True),
+    "climb": (False, False, False, False),
+    "feddyn": (False, False, False, False),
+    "fedetf": (False, True, True, True),
+    "fedgrab": (False, True, True, True),
+    "fedir": (False, True, False, True),
+    "fedlc": (False, True, True, True),
+    "fedlf": (False, True, True, True),
+    "fedloge": (True, True, True, True),
+    "fedmix": (False, True, False, True),
+    "fednova": (False, False, False, False),
+    "fedrod": (True, True, True, True),
+    "fedyoyo": (False, True, True, True),
+    "moon": (False, True, False, True),
+    "ratio_loss": (False, True, True, True),
+    "scaffold": (False, False, False, False),
 }
 IN_TURN = {"balancefl", "fedgrab", "fedmix", "fedyoyo"}
-NAMES = ("personal", "own_loss", "bare_loss", "sends_model", "report_needs_model")
+NAMES = ("personal", "own_loss", "bare_loss", "sends_model")
 
 
 class Doubled(Algorithm):
     """A loss from logits."""
 
-    def row_losses(self, logits, y, local):
+    def client_row_losses(self, logits, y, local):
         return 2 * F.cross_entropy(logits, y, reduction="none")
 
 
 class DoubledBatch(Algorithm):
     """The same from the model."""
 
-    def loss(self, model, batch, local):
+    def client_loss(self, model, batch, local):
         return batch.mean(2 * F.cross_entropy(model(batch.x), batch.y, reduction="none"))
 
 
@@ -60,7 +61,7 @@ class ByCriterion(Algorithm):
 
     bare_loss = False
 
-    def loss(self, model, batch, local):
+    def client_loss(self, model, batch, local):
         return 2 * batch.criterion_loss(model(batch.x))
 
 
@@ -79,7 +80,7 @@ class MergedHead(OwnHead):
 class Noisy(Algorithm):
     """Draws in a hook of training."""
 
-    def correct(self, grads, params, local):
+    def client_correct(self, grads, params, local):
         return {name: grad * local.stream.random() for name, grad in grads.items()}
 
 
@@ -90,7 +91,7 @@ def scaled(grads, local):
 class NoisyBelow(Algorithm):
     """Draws in a function that a hook calls through another."""
 
-    def correct(self, grads, params, local):
+    def client_correct(self, grads, params, local):
         return self._scaled(grads, local)
 
     def _scaled(self, grads, local):
@@ -99,37 +100,42 @@ class NoisyBelow(Algorithm):
 
 class NoisyDecorated(Algorithm):
     @torch.no_grad()
-    def correct(self, grads, params, local):
+    def client_correct(self, grads, params, local):
         return scaled(grads, local)
 
 
 class NoisyByName(Algorithm):
     """Nobody can see that it draws."""
 
-    def correct(self, grads, params, local):
+    def client_correct(self, grads, params, local):
         return {name: grad * getattr(local, "str" + "eam").random() for name, grad in grads.items()}
 
 
 class Reporting(Algorithm):
     """Draws in its report, where every engine has a stream."""
 
-    def asks(self, round):
-        return "all"
+    needs_model = True
 
-    def report(self, model, data, local):
+    def server_query(self, round):
+        return Query(self.client_report, self.server_gather, whom="all", needs_model=self.needs_model)
+
+    def server_gather(self, reports, server_state, facts):
+        return server_state
+
+    def client_report(self, model, data, local):
         return {"draw": torch.tensor(local.stream.random())}
 
-    def begin(self, model, data, local):
+    def client_begin(self, model, data, local):
         return {}
 
 
 class Counting(Algorithm):
     """A loss that remembers its batches."""
 
-    def init_client(self, params):
+    def client_init(self, params):
         return {"n": torch.zeros(())}
 
-    def loss(self, model, batch, local):
+    def client_loss(self, model, batch, local):
         return batch.mean(F.cross_entropy(model(batch.x), batch.y, reduction="none")), {
             "n": local.state["n"] + 1
         }
@@ -138,7 +144,7 @@ class Counting(Algorithm):
 class Halved(Algorithm):
     """Sends half of what it learned."""
 
-    def finish(self, params, local, run):
+    def client_finish(self, params, local, run):
         return {name: (tensor + local.anchor[name]) / 2 for name, tensor in params.items()}, local.state
 
 
@@ -149,7 +155,7 @@ def test_the_methods_of_the_table(name):
     assert facts == FACTS.get(name, PLAIN)
     assert kind.averages is (name != "local_only")
     assert (kind().loop_only is not None) == (name in IN_TURN)
-    assert [getattr(kind, fact) for fact in NAMES[:-1]] == list(facts[:-1])  # the class says it too
+    assert [getattr(kind, fact) for fact in NAMES] == list(facts)  # the class says it too
 
 
 @pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - IN_TURN))
@@ -221,7 +227,7 @@ def test_tensors_that_stay_without_a_personal_model_are_a_statement():
 
 @pytest.mark.parametrize("method", [Noisy(), NoisyBelow(), NoisyDecorated()], ids=repr)
 def test_a_method_that_draws_in_training_runs_in_the_loop(method):
-    assert "local.stream in its correct" in method.loop_only
+    assert "local.stream in its client_correct" in method.loop_only
     auto, loop = (fit(method, TwoLayers, DATA, engine=engine) for engine in ("auto", "loop"))
     assert auto.engine_.startswith("loop")
     np.testing.assert_array_equal(auto.predict_proba(DATA[0]), loop.predict_proba(DATA[0]))
@@ -249,8 +255,8 @@ def test_draws_in_a_report_need_no_loop(engine):
 class CountingBelow(Counting):
     """Nobody can see that it returns a state."""
 
-    def loss(self, model, batch, local):
-        result = super().loss(model, batch, local)
+    def client_loss(self, model, batch, local):
+        result = super().client_loss(model, batch, local)
         return result
 
 
@@ -260,7 +266,7 @@ def test_a_loss_with_a_state_runs_in_the_loop():
     fit(CountingBelow(), TwoLayers, DATA, engine="loop")
     with pytest.raises(NetError, match=re.escape(Counting.loop_only)):
         fit(Counting(), TwoLayers, DATA, engine="stacked")
-    with pytest.raises(ClientError, match=r"CountingBelow.loss returns a state .* loop_only = 'keeps"):
+    with pytest.raises(ClientError, match=r"CountingBelow.client_loss returns a state .* loop_only = 'keeps"):
         fit(CountingBelow(), TwoLayers, DATA, engine="stacked")
 
 
@@ -280,21 +286,21 @@ def test_what_is_sent_is_a_model_where_nothing_changes_it(engine):
 @BOTH
 def test_a_report_without_the_model_cannot_use_it(engine):
     class Asking(Reporting):
-        def report(self, model, data, local):
+        def client_report(self, model, data, local):
             return {"loss": model(data.X).sum()}
 
     class Unsent(Asking):
-        report_needs_model = False
+        needs_model = False
 
     class Cheap(Reporting):
-        report_needs_model = False
+        needs_model = False
 
     down = [
         fit(method, TwoLayers, DATA, engine=engine, participation=0.4).history_.bytes_down
         for method in (Asking(), Cheap())
     ]
     assert down[0] == 3 * down[1]  # one of three clients trains
-    with pytest.raises(ClientError, match="states report_needs_model = False: no model is sent"):
+    with pytest.raises(ClientError, match="states needs_model = False: no model is sent"):
         fit(Unsent(), TwoLayers, DATA, engine=engine)
 
 
@@ -329,11 +335,19 @@ def test_flags_of_old_go_on():
 @pytest.mark.parametrize(
     ("base", "stated", "message"),
     [
-        (Doubled, {"own_loss": False}, "states own_loss = False, but its row_losses takes the place"),
-        (DoubledBatch, {"own_loss": False}, "states own_loss = False, but its loss takes the place"),
-        (Doubled, {"bare_loss": False}, "states bare_loss = False, but its row_losses sees no criterion"),
+        (Doubled, {"own_loss": False}, "states own_loss = False, but its client_row_losses takes the place"),
+        (DoubledBatch, {"own_loss": False}, "states own_loss = False, but its client_loss takes the place"),
+        (
+            Doubled,
+            {"bare_loss": False},
+            "states bare_loss = False, but its client_row_losses sees no criterion",
+        ),
         (MergedHead, {"personal": False}, "states personal = False, but its personal_params gives"),
-        (FedLC, {"loss": DoubledBatch.loss}, "overrides both loss and row_losses"),
+        (
+            FedLC,
+            {"client_loss": DoubledBatch.client_loss},
+            "overrides both client_loss and client_row_losses",
+        ),
     ],
 )
 def test_what_contradicts_the_hooks_is_refused(base, stated, message):
@@ -343,7 +357,7 @@ def test_what_contradicts_the_hooks_is_refused(base, stated, message):
 
 def test_a_hook_of_a_mixin_counts():
     class Mixin:
-        def row_losses(self, logits, y, local):
+        def client_row_losses(self, logits, y, local):
             return 2 * F.cross_entropy(logits, y, reduction="none")
 
     class Mixed(Mixin, Algorithm):
@@ -357,3 +371,13 @@ def test_a_hook_of_a_mixin_counts():
     assert not Hidden().own_loss
     assert not Algorithm.own_loss
     assert isinstance(fit(Hidden(), TwoLayers, DATA).net_.criterion_, nn.CrossEntropyLoss)
+
+
+@pytest.mark.parametrize(("old", "new"), FORMER_HOOKS.items())
+def test_a_hook_under_its_former_name_is_refused_with_the_new_one(old, new):
+    """Also where a parent or a mixin defines it; it is never ignored."""
+    mixin = type("Mixin", (), {old: lambda self, *args: None})
+    for kind in (type("Own", (Algorithm,), {old: vars(mixin)[old]}), type("Own", (mixin, Algorithm), {})):
+        with pytest.raises(ValueError, match=rf"^Own defines '{old}', a hook .* It is now {re.escape(new)};"):
+            fit(kind(), TwoLayers, DATA)
+    assert hasattr(Algorithm, new.split(",")[0])
