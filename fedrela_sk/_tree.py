@@ -2,6 +2,8 @@
 
 import torch
 
+from fedrela_sk.exceptions import ClientError
+
 
 def copy(tree):
     """A detached copy that shares no memory with `tree`; entries lie in memory row by row."""
@@ -37,3 +39,38 @@ def first_not_finite(tree):
 def squared_distance(tree, other):
     """Sum over all entries of (tree - other)^2, a scalar tensor that carries gradients."""
     return sum(((tensor - other[name]) ** 2).sum() for name, tensor in tree.items())
+
+
+def check_like(given, expected, where, extra=False):
+    """Refuse tensors by name that are not of the shape and dtype of others.
+
+    Parameters
+    ----------
+    given, expected : dict of tensors
+    where : str
+        What gave them, for the error.
+    extra : bool
+        Whether `given` may hold other names too.
+
+    Raises
+    ------
+    ClientError
+        With the first tensor that is missing, of no place, or of another shape or dtype.
+    """
+    if not isinstance(given, dict):
+        raise ClientError(f"{where} must give a dictionary of tensors by name, got {type(given).__name__}.")
+    other = [
+        name for name in (*expected, *given) if name not in given or (name not in expected and not extra)
+    ]
+    if other:
+        problem = "lacks" if other[0] in expected else "has no place for"
+        raise ClientError(f"{where} gave tensors of other names than the model's: it {problem} {other[0]!r}.")
+    for name, tensor in given.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise ClientError(f"{where} gave {type(tensor).__name__} for {name!r}, expected a tensor.")
+        like = expected.get(name, tensor)
+        if tensor.shape != like.shape or tensor.dtype != like.dtype:
+            raise ClientError(
+                f"{where} gave {name!r} with shape {tuple(tensor.shape)} in {tensor.dtype}, expected "
+                f"{tuple(like.shape)} in {like.dtype}."
+            )

@@ -9,7 +9,6 @@ from fedrela_sk.algorithms._records import trainable_names
 from fedrela_sk.exceptions import ClientError, FedReLaError, NotFiniteError
 from fedrela_sk.federation.relabeling._schedule import lr_factor
 from fedrela_sk.training import Model
-from fedrela_sk.training._hook_checks import check_tensors
 from fedrela_sk.training._net import write_tensors
 from fedrela_sk.training.runtime._generator import forked_generators, seed_generators
 from fedrela_sk.training.runtime._replica import private_copy
@@ -100,7 +99,7 @@ class Server:
     def _check_model(self, params, like, hook, round):
         """Refuse a global model that is none, or not finite, with the hook that made it and the round."""
         where = f"{type(self.plan.algorithm).__name__}.{hook} of round {round}"
-        check_tensors(params, like, where)
+        _tree.check_like(params, like, where)
         bad = _tree.first_not_finite(params)
         if bad is not None:
             raise NotFiniteError(
@@ -124,7 +123,7 @@ class Server:
             params = _tree.detach(
                 algorithm.predict_params(state.params, state.server, self.model, relabeling=relabeling)
             )
-        check_tensors(params, state.params, f"{type(algorithm).__name__}.predict_params")
+        _tree.check_like(params, state.params, f"{type(algorithm).__name__}.predict_params")
         return params
 
     @contextmanager

@@ -4,7 +4,7 @@ from fedrela_sk.training._engine import ENGINES, Engine, Loop, Stacked, start_en
 from fedrela_sk.training._model import Batch, ClientData, Model, client_data
 from fedrela_sk.training._net import LocalSettings, build_net, check_forward, read_settings, tensors_of
 from fedrela_sk.training._posteriors import posteriors
-from fedrela_sk.training._task import LocalData, LocalTask
+from fedrela_sk.training._task import Instructions, LocalData, LocalTask
 from fedrela_sk.training.loop._engine import LoopEngine
 from fedrela_sk.training.runtime._device import device_turn
 from fedrela_sk.training.runtime._layout import laid_out
@@ -17,6 +17,7 @@ __all__ = [
     "Batch",
     "ClientData",
     "Engine",
+    "Instructions",
     "LocalData",
     "LocalSettings",
     "LocalTask",

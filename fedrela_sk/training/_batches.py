@@ -38,16 +38,3 @@ def epoch_orders(n_rows, epochs, shuffle, seed, round, client):
         return np.tile(np.arange(n_rows), (epochs, 1))
     stream = numpy_stream(seed, Purpose.BATCHES, round, client)
     return np.stack([stream.permutation(n_rows) for _ in range(epochs)])
-
-
-def client_orders(algorithm, task, settings, n_classes, seed, round):
-    """Order of a client's rows in each epoch of one round, as the method or else the net asks for it.
-
-    Returns
-    -------
-    orders : ndarray of shape (epochs, n_rows), int64
-    """
-    if algorithm.uses("client_order"):
-        stream = numpy_stream(seed, Purpose.BATCHES, round, task.client.stream_id)
-        return algorithm.client_order(task.y.cpu().numpy(), settings.epochs, n_classes, stream)
-    return epoch_orders(len(task.rows), settings.epochs, settings.shuffle, seed, round, task.client.stream_id)

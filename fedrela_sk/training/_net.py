@@ -12,6 +12,7 @@ from torch import nn
 from fedrela_sk._random import Purpose
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.losses import Progress
+from fedrela_sk.training._batches import batch_bounds
 from fedrela_sk.training._criterion import check_criterion, check_output, use_dtype
 from fedrela_sk.training._skorch_settings import check_callbacks, check_parts, check_settings
 from fedrela_sk.training.runtime._generator import forked_generators, seed_generators
@@ -46,6 +47,10 @@ class LocalSettings:
     lr: float
     batch_norms: tuple
     callbacks: tuple
+
+    def batch_bounds(self, n_rows):
+        """Start and stop of every batch of an epoch of `n_rows` rows; see `fedrela_sk.training._batches`."""
+        return batch_bounds(n_rows, self.batch_size, merge_single=bool(self.batch_norms))
 
 
 def default_net(n_features, n_classes):

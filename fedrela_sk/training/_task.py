@@ -1,6 +1,7 @@
-"""What an engine is given: the data once, and one task per client and round."""
+"""What an engine is given: the data once, one task per client and round, and instructions for all of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -69,3 +70,33 @@ class LocalTask:
     state: dict
     counts: torch.Tensor | None = None
     record: bool = False
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """What holds for all clients that train in one round.
+
+    Attributes
+    ----------
+    round : int
+        0-based index.
+    server : dict of tensors
+        What the server sends along with the model, ``local.server`` of the hooks.
+    lr_factor : float
+        Factor on the net's learning rates in this round.
+    progress : float in [0, 1)
+        Share of all rounds that are over, for criteria that change with it.
+    """
+
+    round: int
+    server: dict = field(default_factory=dict)
+    lr_factor: float = 1.0
+    progress: float = 0.0
+
+
+def even_parts(items, n_parts):
+    """A list cut into `n_parts` parts whose lengths differ by at most one; no part of an empty list."""
+    if not items:
+        return []
+    cuts = [round(len(items) * i / n_parts) for i in range(n_parts + 1)]
+    return [items[start:stop] for start, stop in pairwise(cuts)]

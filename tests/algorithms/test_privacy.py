@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from fedrela_sk.federation.clients._reports import ask_clients
+from fedrela_sk.training import Instructions
 from tests.algorithms.simulations import CODES, NAMES, OWNER, SPECS, X, conductor_of
 
 ROUND = 3
@@ -18,7 +19,7 @@ def sent(simulation, state, chosen, round):
     tasks = simulation.tasks.make(state, chosen, round)
     broadcast = algorithm.server_broadcast(server)
     broadcast = broadcast.every_round | broadcast.first_time
-    updates = simulation.engine.train(round, tasks, broadcast)
+    updates = simulation.engine.train(tasks, Instructions(round, broadcast))
     updates = [single for update in updates for single in update.singles()]
     data, numbers = simulation.tasks.data, simulation.tasks.numbers
     broadcast, n_classes = algorithm.server_broadcast(server).every_round, len(simulation.plan.classes)

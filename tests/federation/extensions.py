@@ -187,8 +187,8 @@ class Reversed(Loop):
     def start(self, net, data, algorithm, n_classes, seed):
         running = super().start(net, data, algorithm, n_classes, seed)
         one_after_the_other = running.train
-        running.train = lambda round, tasks, *rest: iter(
-            list(one_after_the_other(round, tasks[::-1], *rest))[::-1]
+        running.train = lambda tasks, instructions: iter(
+            list(one_after_the_other(tasks[::-1], instructions))[::-1]
         )
         return running
 

@@ -11,6 +11,7 @@ from skorch.callbacks import Callback
 from fedrela_sk import FedReLaRelabeler
 from fedrela_sk.algorithms import FedAvg, LocalOnly
 from fedrela_sk.federation._server import server_round
+from fedrela_sk.training import Instructions
 from tests.federation.helpers import (
     Logits,
     WithBatchNorm,
@@ -40,7 +41,7 @@ def one_round(X, codes, chosen, **settings):
             tensor.add_(noise.to(tensor.dtype))
     simulation._relabel(state, chosen, ROUND)
     tasks = simulation.tasks.make(state, chosen, ROUND)
-    updates = list(simulation.engine.train(ROUND, tasks, state.server))
+    updates = list(simulation.engine.train(tasks, Instructions(ROUND, state.server)))
     return updates, state
 
 
@@ -84,7 +85,7 @@ def test_the_server_runs_with_the_data_deleted():
     updates, state = one_round(X, CODES, SPECS, net=net)
     simulation, complete = make_conductor(X, CODES, SPECS, net=net)
     data = weakref.ref(simulation.plan.data.X)
-    updates = list(simulation.engine.train(0, simulation.tasks.make(complete, SPECS, 0), {}))
+    updates = list(simulation.engine.train(simulation.tasks.make(complete, SPECS, 0), Instructions(0)))
     expected, _ = server_round(FedAvg(), updates, complete.params, {}, facts)
     params = complete.params
     del simulation, complete, state

@@ -104,7 +104,7 @@ def test_losses_and_participants_follow_the_order_in_which_updates_come():
     class Backwards:
         """An engine whose plan folds clients in another order, as chunks do."""
 
-        def train(self, round, tasks, server_state, lr_factor, progress):
+        def train(self, tasks, instructions):
             for task in reversed(tasks):
                 yield ClientUpdate(task.client, dict(task.params), task.weight, loss=float(task.client.key))
 

@@ -9,7 +9,7 @@ from fedrela_sk._random import client_stream_id
 from fedrela_sk._update import ClientSpec
 from fedrela_sk.algorithms import FedAvg
 from fedrela_sk.algorithms._base import Algorithm
-from fedrela_sk.training import LocalData, LocalTask, LoopEngine, build_net, tensors_of
+from fedrela_sk.training import Instructions, LocalData, LocalTask, LoopEngine, build_net, tensors_of
 
 
 class OneWeight(nn.Module):
@@ -91,14 +91,14 @@ def make_task(loop, rows, y, *, key="a", params=None, state=None, weight=None, c
 
 def train(loop, tasks, round=0, server_state=None, **options):
     """All updates of one round, by client key."""
-    updates = loop.train(round, tasks, {} if server_state is None else server_state, **options)
+    updates = loop.train(tasks, Instructions(round, server_state or {}, **options))
     return {update.client.key: update for update in updates}
 
 
 def train_one(loop, rows, y, round=0, server_state=None, lr_factor=1.0, **task):
     """The update of one client."""
     tasks = [make_task(loop, rows, y, **task)]
-    (update,) = loop.train(round, tasks, {} if server_state is None else server_state, lr_factor)
+    (update,) = loop.train(tasks, Instructions(round, server_state or {}, lr_factor))
     return update
 
 

@@ -10,7 +10,7 @@ from torch import nn
 from fedrela_sk._update import ClientSpec
 from fedrela_sk.algorithms import FedAvg, RoundFacts
 from fedrela_sk.federation._server import server_round
-from fedrela_sk.training import LocalData, LocalTask, build_net, tensors_of
+from fedrela_sk.training import Instructions, LocalData, LocalTask, build_net, tensors_of
 
 N_FEATURES, N_CLASSES = 5, 3
 
@@ -163,7 +163,7 @@ def run_rounds(engine, net, clients, rounds=3, algorithm=None, skip=(), decay=0.
     for round in range(rounds):
         here = [c for c in clients if not (round % 2 and c[0].position in skip)]
         tasks, sent = make_tasks(here, params, states), algorithm.server_broadcast(server).every_round
-        updates = list(engine.train(round, tasks, sent, decay**round))
+        updates = list(engine.train(tasks, Instructions(round, sent, decay**round)))
         singles = sorted((s for u in updates for s in u.singles()), key=lambda s: s.client.position)
         states |= {s.client.position: s.state for s in singles if s.state}
         losses.append([s.loss for s in singles])

@@ -47,7 +47,7 @@ def test_loop_is_what_was_asked_for(engine):
 def test_stacked_is_what_was_asked_for(engine, chunk_size):
     running, why = start(engine, n_clients=1)
     assert type(running) is StackedEngine
-    assert (running.unit_size, running.precision, running.kind, why) == (
+    assert (running.chunk_size, running.precision, running.kind, why) == (
         chunk_size,
         None,
         "direct",
@@ -57,7 +57,7 @@ def test_stacked_is_what_was_asked_for(engine, chunk_size):
 
 def test_settings_of_the_engine_reach_it():
     running, _ = start(Stacked(chunk_size=3, precision="bf16"))
-    assert (running.unit_size, running.precision) == (3, "bf16")
+    assert (running.chunk_size, running.precision) == (3, "bf16")
 
 
 @pytest.mark.parametrize("engine", ["stacked", Stacked(3)])
@@ -154,7 +154,7 @@ def test_more_workers_are_a_crew_of_the_same_kind():
     running, why = start(Stacked(5), n_jobs=2)
     running.close()
     assert type(running) is WorkerPool
-    assert (running.name, running.kind, running.unit_size, why) == ("stacked", "direct", 5, "asked for")
+    assert (running.name, running.kind, running.chunk_size, why) == ("stacked", "direct", 5, "asked for")
     running, why = start("auto", nets.Convolution, n_jobs=2)
     running.close()
     assert (running.name, why) == ("loop", "convolutions on a CPU are faster one client after the other")

@@ -10,7 +10,7 @@ from skorch.callbacks import Callback
 from torch import nn
 
 from fedrela_sk.algorithms import Algorithm, FedAvg
-from fedrela_sk.training import Loop, LoopEngine, Stacked, StackedEngine, posteriors
+from fedrela_sk.training import Instructions, Loop, LoopEngine, Stacked, StackedEngine, posteriors
 from fedrela_sk.training._recorder import own_places
 from fedrela_sk.training.runtime._workers import WorkerPool
 from tests.training import nets
@@ -31,7 +31,7 @@ def recorded(loop, rows, y, own=None, **task):
     if own is not None:
         client = replace(task.client, rows=np.array(own), train_rows=np.array(own))
         task = replace(task, client=client)
-    (update,) = loop.train(0, [task], {})
+    (update,) = loop.train([task], Instructions(0))
     (Q,) = update.recorded.values()
     assert Q.dtype == torch.float64
     return Q.numpy()
@@ -147,7 +147,7 @@ def run(start, module, *, weighted=False, algorithm=None, n_jobs=None, record=Tr
     engine = engine if n_jobs is None else WorkerPool(engine, start, n_jobs, 1)
     tasks = nets.make_tasks(clients, {n: t.clone() for n, t in nets.tensors_of(net.module_).items()})
     tasks = [replace(task, record=record and task.client.key % 2 == 0) for task in tasks]
-    updates = list(engine.train(2, tasks, {}))
+    updates = list(engine.train(tasks, Instructions(2)))
     engine.close()
     return {single.client.key: single for update in updates for single in update.singles()}
 

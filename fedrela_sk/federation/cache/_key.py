@@ -112,7 +112,7 @@ def _is_still(thing, digest):
 def _engine_facts(asked, engine):
     """What runs: its kind, its sizes, and whatever is not one of ours."""
     running = type(getattr(engine, "engine", engine))  # that of the workers
-    facts = [running, engine.name, engine.kind, engine.unit_size, engine.precision]
+    facts = [running, engine.name, engine.kind, engine.chunk_size, engine.precision]
     return [*facts, asked if _is_own(asked) else None]
 
 

@@ -6,6 +6,7 @@ from fedrela_sk import _tree
 from fedrela_sk.federation.clients._sampling import select_senders
 from fedrela_sk.federation.relabeling._recorded import keep_recorded
 from fedrela_sk.federation.relabeling._schedule import lr_factor
+from fedrela_sk.training import Instructions
 
 
 class Collecting:
@@ -69,7 +70,7 @@ class Collecting:
         factor, progress = lr_factor(plan.lr_schedule, self.round), self.round / plan.n_rounds
         broadcast = plan.algorithm.server_broadcast(server)
         sent = broadcast.every_round | broadcast.first_time
-        return self._keep_books(self.engine.train(self.round, tasks, sent, factor, progress))
+        return self._keep_books(self.engine.train(tasks, Instructions(self.round, sent, factor, progress)))
 
     def _keep_books(self, arriving):
         """Pass updates on; what stays at a client is put back there, what was sent is then let go.

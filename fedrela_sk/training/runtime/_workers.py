@@ -12,7 +12,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
 from fedrela_sk.exceptions import NetError
-from fedrela_sk.training._task import LocalData, LocalTask
+from fedrela_sk.training._task import Instructions, LocalData, LocalTask
 from fedrela_sk.training.runtime._layout import from_array, to_array
 from fedrela_sk.training.runtime._shared import SharedFolder, read_shared
 from fedrela_sk.training.runtime._threads import torch_threads
@@ -77,7 +77,7 @@ class WorkerPool:
         self.engine = engine
         self.settings = engine.settings
         self.name, self.kind = engine.name, engine.kind
-        self.unit_size, self.precision = engine.unit_size, engine.precision
+        self.chunk_size, self.precision = engine.chunk_size, engine.precision
         self.n_jobs, self.n_threads = n_jobs, n_threads
         self.token = uuid.uuid4().hex
         self._folder = SharedFolder()
@@ -125,7 +125,7 @@ class WorkerPool:
                 _held.pop(thread, None)
         self._folder.close()
 
-    def train(self, round, tasks, server_state, lr_factor=1.0, progress=0.0):
+    def train(self, tasks, instructions):
         """Updates of the clients of one round; as the engine's own `train`."""
         tasks = list(tasks)
         self._write_layout(tasks)
@@ -136,7 +136,7 @@ class WorkerPool:
                 (self.token, self._data_version),
                 self._version,
                 self.n_threads,
-                _Message.of(unit, round, server_state, lr_factor, progress),
+                _Message.of(unit, instructions),
             )
             for unit in units
         )
@@ -171,31 +171,25 @@ def _return_as():
 class _Message:
     """One unit of work without rows: what differs from round to round."""
 
-    round: int
+    instructions: Instructions
     positions: tuple
     weights: tuple
     records: tuple
     params: Any
     states: tuple
-    server_state: dict
-    lr_factor: float
-    progress: float
 
     @classmethod
-    def of(cls, unit, round, server_state, lr_factor, progress):
+    def of(cls, unit, instructions):
         first = unit[0].params
         shared = {n: t for n, t in first.items() if all(task.params[n] is t for task in unit)}
         own = [_to_arrays({n: t for n, t in task.params.items() if n not in shared}) for task in unit]
         return cls(
-            round,
+            replace(instructions, server=_to_arrays(instructions.server)),
             tuple(task.client.position for task in unit),
             tuple(task.weight for task in unit),
             tuple(task.record for task in unit),
             (_to_arrays(shared), own, tuple(first)),
             tuple(_to_arrays(task.state) for task in unit),
-            _to_arrays(server_state),
-            lr_factor,
-            progress,
         )
 
     def tasks(self, layout):
@@ -227,13 +221,8 @@ def _train(folder, token, version, message):
     if fit["version"] != version:
         fit["layout"] = _load_layout(folder)
         fit["version"] = version
-    updates = fit["engine"].train_unit(
-        message.round,
-        message.tasks(fit["layout"]),
-        _to_tensors(message.server_state),
-        message.lr_factor,
-        message.progress,
-    )
+    instructions = replace(message.instructions, server=_to_tensors(message.instructions.server))
+    updates = fit["engine"].train_unit(message.tasks(fit["layout"]), instructions)
     return [_with_arrays(update) for update in updates]
 
 

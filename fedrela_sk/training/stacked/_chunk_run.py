@@ -2,20 +2,15 @@
 
 import numpy as np
 import torch
-from torch.func import vmap
 
-from fedrela_sk import _tree
 from fedrela_sk._update import ChunkUpdate
-from fedrela_sk.algorithms import Local, LocalRun
-from fedrela_sk.exceptions import ClientError, NotFiniteError
-from fedrela_sk.training._batches import client_orders
-from fedrela_sk.training._criterion import check_output, log_input, row_losses, row_shares, use_counts
-from fedrela_sk.training._hook_checks import check_frozen, check_shape, check_update
-from fedrela_sk.training._model import Batch, client_data
+from fedrela_sk.training._client_round import ClientRound, divide_update
+from fedrela_sk.training._criterion import check_output, log_input, row_losses, row_shares
 from fedrela_sk.training._net import solver_of, write_tensors
 from fedrela_sk.training._posteriors import in_evaluation
 from fedrela_sk.training._recorder import places_of_steps, recording_of
 from fedrela_sk.training.stacked._chunks import chunk_batches
+from fedrela_sk.training.stacked._hooks import StackedHooks
 from fedrela_sk.training.stacked._optimizer import fresh_optimizer, optimizer_step, shrink_optimizer
 from fedrela_sk.training.stacked._stack import Stack
 
@@ -24,39 +19,40 @@ KEPT_PLANS = 64
 
 
 class ChunkRun:
-    """One chunk in one round."""
+    """One chunk in one round.
 
-    def __init__(self, engine, round, tasks, server_state, lr_factor, progress=0.0):
-        self.engine, self.round, self.tasks = engine, round, tasks
-        self.server_state, self.lr_factor, self.progress = server_state, lr_factor, progress
+    Parameters
+    ----------
+    engine : StackedEngine
+    tasks : list of LocalTask
+        As `make_chunks` orders them.
+    instructions : Instructions
+    """
+
+    def __init__(self, engine, tasks, instructions):
+        self.engine, self.tasks, self.instructions = engine, tasks, instructions
+        self.clients = [ClientRound(engine, task, instructions) for task in tasks]
         self.solver = {}
         self.device = engine.data.X.device
         self.plan = self._make_plan()
         self.rows, self.labels = self._gather_rows()
         self._check_batches()
         self.whole = self._stack()
+        self.hooks = StackedHooks(engine, instructions)
         self.recording = recording_of(tasks, engine)
         self.losses = torch.zeros(len(tasks), dtype=engine.data.dtype, device=self.device)
 
     def _make_plan(self):
         """Batches of the chunk; without shuffling they are the same in every round."""
-        engine = self.engine
+        engine, orders = self.engine, lambda: [client.orders() for client in self.clients]
         if engine.settings.shuffle or engine.algorithm.uses("client_order"):
-            return chunk_batches(self._orders(), engine.settings)
+            return chunk_batches(orders(), engine.settings)
         key = tuple(len(task.rows) for task in self.tasks)
         if key not in engine.plans:
             if len(engine.plans) >= KEPT_PLANS:
                 engine.plans.clear()
-            engine.plans[key] = chunk_batches(self._orders(), engine.settings)
+            engine.plans[key] = chunk_batches(orders(), engine.settings)
         return engine.plans[key]
-
-    def _orders(self):
-        """Order of every client's rows in every epoch."""
-        engine = self.engine
-        return [
-            client_orders(engine.algorithm, task, engine.settings, engine.n_classes, engine.seed, self.round)
-            for task in self.tasks
-        ]
 
     def _gather_rows(self):
         """Row of the data and label of every entry of the plan's index, on the device."""
@@ -106,38 +102,20 @@ class ChunkRun:
     def _client_facts(self, received):
         """What the hooks read of the clients, every tensor stacked: anchor, state, counts, start."""
         tasks, algorithm = self.tasks, self.engine.algorithm
-        states = [task.state or algorithm.client_init(task.params) for task in tasks]
-        facts = {"anchor": received, "state": _stack_trees(states), "start": {}}
-        if tasks[0].counts is not None:
-            facts["counts"] = torch.stack([task.counts for task in tasks])
-        if algorithm.uses("client_begin"):
-            starts = [self._begin(task, state) for task, state in zip(tasks, states, strict=True)]
-            facts["start"] = _stack_trees(starts)
-        return facts
-
-    def _begin(self, task, state):
-        """The method's `begin` at one client."""
-        engine = self.engine
-        use_counts(engine.net.criterion_, task.counts, self.progress)
-        local = Local(task.params, state, self.server_state, task.counts, round=self.round)
-        model = engine.model.with_params(task.params)
-        return _tree.detach(engine.algorithm.client_begin(model, client_data(engine.data, task), local))
-
-    def _local(self, facts):
-        """One client's `Local`, inside `vmap`."""
-        return Local(
-            anchor=facts["anchor"],
-            state=facts["state"],
-            server=self.server_state,
-            counts=facts.get("counts"),
-            start=facts["start"],
-            round=self.round,
+        counts = {} if tasks[0].counts is None else {"counts": torch.stack([task.counts for task in tasks])}
+        if not algorithm.uses("client_begin"):
+            states = [task.state or algorithm.client_init(task.params) for task in tasks]
+            return {"anchor": received, "state": _stack_trees(states), "start": {}, **counts}
+        begun = [client.begin(self.engine.model.with_params(client.task.params)) for client in self.clients]
+        state, start = (
+            _stack_trees([getattr(local, name) for local in begun]) for name in ("state", "start")
         )
+        return {"anchor": received, "state": state, "start": start, **counts}
 
     def all_steps(self):
         """Every step of every client; those that have finished leave the stack."""
         stack, plan = self.whole, self.plan
-        optimizer = fresh_optimizer(self.engine.net, stack.params, self.lr_factor)
+        optimizer = fresh_optimizer(self.engine.net, stack.params, self.instructions.lr_factor)
         self.solver = solver_of(optimizer)
         lengths = torch.from_numpy(plan.lengths).to(self.device)
         column = torch.arange(plan.index.shape[1], device=self.device)
@@ -162,7 +140,11 @@ class ChunkRun:
         counts = self.whole.facts.get("counts")
         counts = None if counts is None else counts[self.owner]
         return row_shares(
-            self.engine.net.criterion_, self.labels, weights, counts=counts, progress=self.progress
+            self.engine.net.criterion_,
+            self.labels,
+            weights,
+            counts=counts,
+            progress=self.instructions.progress,
         )
 
     def _row_weights(self):
@@ -183,98 +165,51 @@ class ChunkRun:
             losses = self._losses(stack, _take(engine.data.X, rows), y, shares)
         self.losses[: len(losses)].addcmul_(losses.detach().to(self.losses.dtype), stack.lengths)
         if algorithm.uses("client_penalty"):
-            live = {name: stack.params[name] for name in self.engine.trainable}
-            penalty = vmap(lambda params, facts: algorithm.client_penalty(params, self._local(facts)))
-            losses = losses + check_shape(
-                penalty(live, stack.facts), losses.shape, "client_penalty, for each client,"
-            )
-        losses.backward(torch.ones_like(losses))  # each client's loss moves its own parameters alone
+            losses = losses + self.hooks.penalty(stack)
+        losses.backward(torch.ones_like(losses))  # each client's loss moves its own parameters only
         if algorithm.uses("client_correct"):
-            self._correct(stack)
+            self.hooks.correct(stack)
         if engine.clip is not None:
             engine.clip([param for param in stack.params.values() if param.grad is not None])
-        beside = self._decoupled(stack) if algorithm.uses("client_decoupled") else {}
+        beside = self.hooks.decoupled(stack) if algorithm.uses("client_decoupled") else {}
         optimizer_step(optimizer)
-        with torch.no_grad():
-            for name, direction in beside.items():
-                check_shape(
-                    direction, stack.params[name].shape, f"client_decoupled of {name!r}, for each client,"
-                )
-                stack.params[name].sub_(optimizer.param_groups[0]["lr"] * direction)
+        self.hooks.take_off(stack, beside, optimizer.param_groups[0]["lr"])
 
     def _losses(self, stack, X, y, shares):
         """Loss of every client's batch, tensor of shape (n_clients,)."""
         engine, algorithm, criterion = self.engine, self.engine.algorithm, self.engine.net.criterion_
         if algorithm.uses("client_loss"):
-            if not engine.output_checked:
-                check_output(engine.model.raw(X[0]), criterion, engine.n_classes)
-                engine.output_checked = True
-            losses = vmap(self._own_loss, randomness="different")(
-                stack.params | stack.buffers, stack.facts, X, y, shares
-            )
-            return check_shape(losses, shares.shape[:1], "client_loss, for each client,")
+            self._check_output(lambda: engine.model.raw(X[0]))
+            return self.hooks.losses(stack, X, y, shares)
         output = engine.forward(stack, X)
-        if not engine.output_checked:
-            check_output(output.detach().flatten(0, 1), criterion, engine.n_classes)
-            engine.output_checked = True
+        self._check_output(lambda: output.detach().flatten(0, 1))
         if stack.places is not None:
             self.recording.see(stack.places, output)
         logits = log_input(criterion, output)
-        if algorithm.uses("client_row_losses"):
-            rows = vmap(lambda z, y, facts: algorithm.client_row_losses(z, y, self._local(facts)))
-            losses = check_shape(rows(logits, y, stack.facts), y.shape, "client_row_losses, for each client,")
-        elif hasattr(criterion, "row_losses"):
-            rows = vmap(lambda z, y, facts: criterion.row_losses(z, y, facts.get("counts"), self.progress))
-            losses = rows(logits, y, stack.facts)
+        if algorithm.uses("client_row_losses") or hasattr(criterion, "row_losses"):
+            losses = self.hooks.row_losses(stack, logits, y)
         else:
             losses = row_losses(criterion, logits.flatten(0, 1), y.flatten()).view_as(shares)
         return (losses * shares).sum(1)
 
-    def _own_loss(self, params, facts, x, y, share):
-        """The method's own loss of one client's batch, inside `vmap`."""
+    def _check_output(self, output):
+        """Check the first output of a fit; `output` gives it when it is called."""
         engine = self.engine
-        batch = Batch(x, y, share, engine.net.criterion_)
-        loss = engine.algorithm.client_loss(engine.model.with_params(params), batch, self._local(facts))
-        if isinstance(loss, tuple):
-            raise TypeError(
-                f"{type(engine.algorithm).__name__}.client_loss returns a state with its loss, which clients that "
-                "train together have no place for. State in the method why it trains one client after the other, "
-                "loop_only = 'keeps ...'."
-            )
-        return loss
-
-    def _decoupled(self, stack):
-        """What the step takes beside the optimiser, from the parameters before it."""
-        with torch.no_grad():
-            live = {name: stack.params[name].detach() for name in self.engine.trainable}
-            rule = vmap(
-                lambda params, facts: self.engine.algorithm.client_decoupled(params, self._local(facts))
-            )
-            return rule(live, stack.facts)
-
-    def _correct(self, stack):
-        with torch.no_grad():
-            live = {name: stack.params[name].detach() for name in self.engine.trainable}
-            grads = {name: stack.params[name].grad for name in live if stack.params[name].grad is not None}
-            new = vmap(lambda g, p, facts: self.engine.algorithm.client_correct(g, p, self._local(facts)))(
-                grads, live, stack.facts
-            )
-            for name, grad in new.items():
-                stack.params[name].grad = grad
+        if not engine.output_checked:
+            check_output(output(), engine.net.criterion_, engine.n_classes)
+            engine.output_checked = True
 
     def update(self):
         """What the chunk sends, ordered by the clients' keys."""
         engine, tasks = self.engine, self.tasks
         sizes = np.array([len(task.rows) for task in tasks]) * engine.settings.epochs
         losses = self.losses.cpu().numpy().astype(np.float64) / sizes
-        self._check_losses(losses)
+        for client, loss in zip(self.clients, losses.tolist(), strict=True):
+            client.check_loss(loss)
         tensors = {name: p.detach() for name, p in self.whole.params.items()} | self.whole.buffers
-        shared = set(engine.algorithm.shared(self.received))
-        tensors, state = self._finish(tensors, shared)
+        tensors, state = self._finish(tensors)
         self._check_finite(tensors)
-        kept = {name: tensors[name] for name in self.received if name not in shared}
-        frozen = {name for name, learns in engine.param_names.items() if not learns}
-        sent = {name: stack for name, stack in tensors.items() if name not in kept and name not in frozen}
+        sent, kept = divide_update(engine, tensors, self.received)
         order = np.array(sorted(range(len(tasks)), key=lambda i: tasks[i].client.position))
         turn = torch.from_numpy(order).to(self.device)
         straight = (order == np.arange(len(order))).all()
@@ -287,7 +222,7 @@ class ChunkRun:
             state=put(state),
             losses=losses[order],
             steps=self.plan.steps[order],
-            notes=tuple(self._notes(tasks[i]) for i in order),
+            notes=tuple(self.clients[i].norm_notes for i in order),
             recorded={} if self.recording is None else self.recording.posteriors(self._evaluate),
         )
 
@@ -299,57 +234,22 @@ class ChunkRun:
         write_tensors(engine.net.module_, tensors)
         return in_evaluation(engine.net, engine.data.X[rows], engine.n_classes)
 
-    def _notes(self, task):
-        if len(task.rows) > 1 or not self.engine.settings.batch_norms:
-            return ()
-        return (f"client {task.client.key!r} has one row: BatchNorm in evaluation mode",)
-
-    def _finish(self, tensors, shared):
-        """The algorithm's `finish` for every client."""
-        algorithm, facts = self.engine.algorithm, self.whole.facts
-        if not algorithm.uses("client_finish"):
+    def _finish(self, tensors):
+        """The method's `client_finish` for every client: (tensors, state), stacked again."""
+        facts = self.whole.facts
+        if not self.engine.algorithm.uses("client_finish"):
             return tensors, facts["state"]
         sent, states = [], []
-        lr = self.engine.settings.lr * self.lr_factor
-        for i, task in enumerate(self.tasks):
+        for i, client in enumerate(self.clients):
             one = lambda tree, i=i: {name: stack[i] for name, stack in tree.items()}  # noqa: E731
-            local = Local(
-                task.params,
-                one(facts["state"]),
-                self.server_state,
-                task.counts,
-                one(facts["start"]),
-                self.round,
+            local = self.hooks.local(
+                {"anchor": client.task.params, "counts": client.task.counts}
+                | {name: one(facts[name]) for name in ("state", "start")}
             )
-            run = LocalRun(
-                int(self.plan.steps[i]), lr, len(task.rows), task.weight, **self.solver,
-                trainable=self.engine.trainable,
-            )  # fmt: skip
-            with torch.no_grad():
-                new, own = algorithm.client_finish(one(tensors), local, run)
-            self._check_update(task, new, shared)
+            new, own = client.finish(one(tensors), local, int(self.plan.steps[i]), self.solver)
             sent.append(new)
             states.append(own)
         return _stack_trees(sent), _stack_trees(states)
-
-    def _check_update(self, task, tensors, shared):
-        try:
-            check_update(self.engine.algorithm, tensors, task.params, shared)
-            frozen = {name for name, learns in self.engine.param_names.items() if not learns}
-            check_frozen(frozen, tensors, task.params)
-        except ClientError as error:
-            raise ClientError(
-                f"The update of client {task.client.key!r} in round {self.round}: {error}"
-            ) from error
-
-    def _check_losses(self, losses):
-        bad = np.flatnonzero(~np.isfinite(losses))
-        if len(bad):
-            raise NotFiniteError(
-                f"The loss of client {self.tasks[bad[0]].client.key!r} in round {self.round} is "
-                f"{losses[bad[0]]}. Lower the learning rate, scale the features, or clip gradients "
-                "(skorch.callbacks.GradientNormClipping)."
-            )
 
     def _check_finite(self, tensors):
         for name, stack in tensors.items():
@@ -357,11 +257,7 @@ class ChunkRun:
                 continue
             bad = ~torch.isfinite((stack * 0).flatten(1).sum(1)) if stack.ndim > 1 else ~torch.isfinite(stack)
             if bad.any():
-                client = self.tasks[int(bad.nonzero()[0])].client
-                raise NotFiniteError(
-                    f"The update of client {client.key!r} in round {self.round} is not finite in {name!r}. "
-                    "Lower the learning rate, scale the features, or clip gradients."
-                )
+                self.clients[int(bad.nonzero()[0])].refuse_tensor(name)
 
 
 def _columns_first(stack):

@@ -1,11 +1,10 @@
 """Which clients train together, and in which step which of their rows are used."""
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from fedrela_sk.training._batches import batch_bounds
+from fedrela_sk.training._task import even_parts
 
 # clients of one chunk differ in their steps by at most this factor
 BAND_RATIO = 3
@@ -13,8 +12,7 @@ BAND_RATIO = 3
 
 def steps_of(n_rows, settings):
     """Optimiser steps of a client with `n_rows` rows in one round."""
-    per_epoch = len(batch_bounds(n_rows, settings.batch_size, bool(settings.batch_norms)))
-    return per_epoch * settings.epochs
+    return len(settings.batch_bounds(n_rows)) * settings.epochs
 
 
 def make_chunks(tasks, settings, chunk_size):
@@ -45,14 +43,6 @@ def make_chunks(tasks, settings, chunk_size):
             bands.append([])
         bands[-1].append(task)
     return [chunk for band in bands for chunk in even_parts(band, -(-len(band) // chunk_size))]
-
-
-def even_parts(items, n_parts):
-    """A list cut into `n_parts` parts whose lengths differ by at most one; no part of an empty list."""
-    if not items:
-        return []
-    cuts = [round(len(items) * i / n_parts) for i in range(n_parts + 1)]
-    return [items[start:stop] for start, stop in pairwise(cuts)]
 
 
 @dataclass(frozen=True)
@@ -93,8 +83,7 @@ def chunk_batches(orders, settings):
     -------
     plan : ChunkBatches
     """
-    merge = bool(settings.batch_norms)
-    bounds = [batch_bounds(order.shape[1], settings.batch_size, merge) for order in orders]
+    bounds = [settings.batch_bounds(order.shape[1]) for order in orders]
     steps = np.array([len(b) * settings.epochs for b in bounds], dtype=np.int64)
     width = max(stop - start for b in bounds for start, stop in b)
     n_steps = int(steps.max(initial=0))

@@ -46,7 +46,7 @@ class StackedEngine:
         self.algorithm = algorithm
         self.n_classes = n_classes
         self.seed = seed
-        self.unit_size = chunk_size
+        self.chunk_size = chunk_size
         self.precision = precision
         self.settings = read_settings(net)
         if data.mixing is not None:
@@ -56,18 +56,19 @@ class StackedEngine:
         module = net.module_
         self.param_names = {name: p.requires_grad for name, p in module.named_parameters()}
         self.trainable = tuple(name for name, learns in self.param_names.items() if learns)
+        self.frozen = {name for name, learns in self.param_names.items() if not learns}
         self.model = Model(module, net.criterion_, n_classes)
         self.plans = {}
         self._draws = training_draws(net, self.settings.callbacks, algorithm)
         self.output_checked = False
 
-    def train(self, round, tasks, server_state, lr_factor=1.0, progress=0.0):
+    def train(self, tasks, instructions):
         """Updates of the clients of one round, a `ChunkUpdate` per chunk, in the plan's order.
 
         Parameters and errors as in `LoopEngine.train`.
         """
         for chunk in self.units(list(tasks)):
-            yield from self.train_unit(round, chunk, server_state, lr_factor, progress)
+            yield from self.train_unit(chunk, instructions)
 
     def close(self):
         """Nothing is held outside this process."""
@@ -81,13 +82,14 @@ class StackedEngine:
 
     def units(self, tasks, n_workers=1):
         """The chunks of a round: groups of tasks that one worker takes at a time, however many work."""
-        return make_chunks(tasks, self.settings, self.unit_size)
+        return make_chunks(tasks, self.settings, self.chunk_size)
 
-    def train_unit(self, round, tasks, server_state, lr_factor, progress=0.0):
+    def train_unit(self, tasks, instructions):
         """`ChunkUpdate` of one chunk, in a list; `tasks` are ordered as `units` orders them."""
+        round = instructions.round
         try:
             with drawing_generators(self._draws, self.net.device):
-                return [self._train(round, tasks, server_state, lr_factor, progress)]
+                return [self._train(tasks, instructions)]
         except NetError as error:
             raise NetError(f"Round {round}, clients {_names(tasks)}: {error}") from error
         except ClientError:
@@ -104,17 +106,14 @@ class StackedEngine:
             return nullcontext()
         return torch.autocast(self.data.X.device.type, dtype=torch.bfloat16)
 
-    def _train(self, round, tasks, server_state, lr_factor, progress):
+    def _train(self, tasks, instructions):
         self.net.module_.train()  # Dropout acts through the module's own layers
         if self._draws:
-            seed_generators(self.net.device, self.seed, Purpose.MODULE, round, tasks[0].client.stream_id)
-        run = self.chunk_run(round, tasks, server_state, lr_factor, progress)
+            round, stream_id = instructions.round, tasks[0].client.stream_id
+            seed_generators(self.net.device, self.seed, Purpose.MODULE, round, stream_id)
+        run = ChunkRun(self, tasks, instructions)
         run.all_steps()
         return run.update()
-
-    def chunk_run(self, round, tasks, server_state, lr_factor, progress=0.0):
-        """One chunk in one round, laid out but not trained yet."""
-        return ChunkRun(self, round, tasks, server_state, lr_factor, progress)
 
 
 def _names(tasks):

@@ -350,9 +350,9 @@ class Tired(Loop):
         running = super().start(net, data, algorithm, n_classes, seed)
         train = running.train
 
-        def slower(round, tasks, server_state, lr_factor, progress):
+        def slower(tasks, given):
             self.rounds += 1
-            return train(round, tasks, server_state, lr_factor / self.rounds, progress)
+            return train(tasks, replace(given, lr_factor=given.lr_factor / self.rounds))
 
         running.train = slower
         return running

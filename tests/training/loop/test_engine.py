@@ -11,7 +11,7 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from fedrela_sk._update import WEIGHT_NBYTES
-from fedrela_sk.training import tensors_of
+from fedrela_sk.training import Instructions, tensors_of
 from tests.training.helpers import TwoWeights, make_loop, make_task, same, train, train_one
 
 
@@ -114,7 +114,7 @@ def test_one_client_equals_skorchs_own_training(criterion, optimizer):
 def test_updates_share_no_memory_with_anything():
     loop = make_loop([1.0, 1.0])
     task = make_task(loop, [0], [0])
-    (first,) = loop.train(0, [task], {})
+    (first,) = loop.train([task], Instructions(0))
     train_one(loop, [1], [1], params={"w": torch.tensor([8.0], dtype=torch.float64)})
     loop.net.module_.w.data.fill_(5)
     assert first.tensors["w"].item() == 0.5
@@ -130,7 +130,7 @@ def test_clients_are_trained_when_asked_for():
             asked.append(key)
             yield make_task(loop, [0], [0], key=key)
 
-    updates = loop.train(0, tasks(), {})
+    updates = loop.train(tasks(), Instructions(0))
     assert asked == []
     assert next(updates).client.key == "a"
     assert asked == ["a"]
@@ -149,7 +149,7 @@ def test_units_of_work_change_no_result():
     assert sizes(11, 1) == [6, 5]
     assert sizes(3, 8) == [1, 1, 1]
     assert sizes(0, 2) == []
-    together = [update for unit in units for update in loop.train_unit(3, unit, {}, 0.5)]
+    together = [update for unit in units for update in loop.train_unit(unit, Instructions(3, lr_factor=0.5))]
     loop.close()
     apart = train(loop, tasks, 3, lr_factor=0.5)
     assert [update.client.key for update in together] == list(apart)

@@ -9,7 +9,7 @@ from torch import nn
 from fedrela_sk._update import WEIGHT_NBYTES
 from fedrela_sk.algorithms import Broadcast, FedAvg, LocalOnly
 from fedrela_sk.algorithms._base import Algorithm
-from fedrela_sk.training import tensors_of
+from fedrela_sk.training import Instructions, tensors_of
 from tests.training.helpers import OneWeight, Prox, TwoWeights, make_loop, make_task, train, train_one
 
 
@@ -117,7 +117,7 @@ def test_an_algorithm_may_give_back_the_very_tensors_it_was_given():
 
     loop = make_loop([1.0], SendsAnchor(), module=TwoWeights)
     task = make_task(loop, [0], [1])
-    (update,) = loop.train(0, [task], {})
+    (update,) = loop.train([task], Instructions(0))
     assert (update.tensors["w"].item(), update.kept["v"].item()) == (1, -1)
     assert set(task.params) == {"w", "v"}
 

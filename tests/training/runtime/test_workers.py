@@ -26,7 +26,7 @@ from torch import nn
 
 from fedrela_sk.algorithms import Algorithm, Broadcast, FedAvg
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
-from fedrela_sk.training import LocalData, Loop, Stacked, torch_threads
+from fedrela_sk.training import Instructions, LocalData, Loop, Stacked, torch_threads
 from fedrela_sk.training.runtime import _shared
 from fedrela_sk.training.runtime import _workers as room
 from fedrela_sk.training.runtime._shared import read_shared
@@ -118,7 +118,7 @@ def run(engine, net, clients, algorithm=None):
             replace(task, params=params | kept.get(task.client.position, {}))
             for task in nets.make_tasks(here, params, states)
         ]
-        updates = list(engine.train(round, tasks, server, 0.9**round))
+        updates = list(engine.train(tasks, Instructions(round, server, 0.9**round)))
         singles = [single for update in updates for single in update.singles()]
         states |= {s.client.position: s.state for s in singles if s.state}
         kept |= {s.client.position: s.kept for s in singles if s.kept}
@@ -177,8 +177,8 @@ def test_processes_give_what_one_process_gives():
         many = {"module__units": 150_000, "max_epochs": 1, "batch_size": -1}
         pool, net, clients = make(Stacked(2), Local, n_jobs=2, **many)
         tasks = nets.make_tasks(clients[1:3], nets.tensors_of(net.module_))
-        (update,) = pool.train(0, tasks, {})
-        (own,) = pool.engine.train(0, tasks, {})
+        (update,) = pool.train(tasks, Instructions(0))
+        (own,) = pool.engine.train(tasks, Instructions(0))
         assert all(torch.equal(update.tensors[name], own.tensors[name]) for name in own.tensors)
         assert update.tensors["0.weight"].numel() > 2**20
         pool.close()
@@ -187,7 +187,7 @@ def test_processes_give_what_one_process_gives():
         with pytest.raises(
             ClientError, match=r"Client 3 failed in round 5: RuntimeError: 70 rows are too many"
         ):
-            list(pool.train(5, tasks, {}))
+            list(pool.train(tasks, Instructions(5)))
         pool.close()
 
 
@@ -207,7 +207,7 @@ def test_an_error_in_a_worker_names_client_and_round(settings):
     with joblib.parallel_config("threading"):
         pool, net, clients = make(settings, nets.Dense, n_jobs=2, lr=1e200)
         with pytest.raises(NotFiniteError, match=r"client \d in round 7 is"):
-            list(pool.train(7, nets.make_tasks(clients, nets.tensors_of(net.module_)), {}))
+            list(pool.train(nets.make_tasks(clients, nets.tensors_of(net.module_)), Instructions(7)))
         pool.close()
 
 
@@ -222,7 +222,7 @@ def test_a_round_may_be_left_early(settings):
     with joblib.parallel_config("threading"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "[0-9]+ tasks", UserWarning)  # joblib: some work was for nothing
         pool, net, clients = make(settings, n_jobs=2)
-        arriving = pool.train(0, nets.make_tasks(clients, nets.tensors_of(net.module_)), {})
+        arriving = pool.train(nets.make_tasks(clients, nets.tensors_of(net.module_)), Instructions(0))
         next(arriving)
         arriving.close()
         pool.close()
@@ -264,7 +264,7 @@ def test_a_message_holds_no_rows():
     for n in (10, 10_000):
         _, clients = nets.make_job((n, n))
         tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
-        sizes.append(len(pickle.dumps(_Message.of(tasks, 0, {}, 1.0, 0.0))))
+        sizes.append(len(pickle.dumps(_Message.of(tasks, Instructions(0)))))
     assert sizes[0] == sizes[1]
     n_numbers = sum(t.numel() for t in nets.tensors_of(net.module_).values())
     assert sizes[0] < 8 * n_numbers + 2000  # one model for both clients
@@ -291,7 +291,7 @@ def test_threads_keep_nothing_of_a_fit(monkeypatch):
     monkeypatch.setattr(room, "_held", {})
     with joblib.parallel_config("threading"):
         pool, net, clients = make(Loop(), n_jobs=2)
-        list(pool.train(0, nets.make_tasks(clients, nets.tensors_of(net.module_)), {}))
+        list(pool.train(nets.make_tasks(clients, nets.tensors_of(net.module_)), Instructions(0)))
     assert {token for token, _ in room._held.values()} == {(pool.token, 1)}
     pool.close()
     assert not room._held

@@ -14,8 +14,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fedrela_sk import _tree
 from fedrela_sk.algorithms import Algorithm, Broadcast, FedAvg
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
-from fedrela_sk.training import LoopEngine, NotStackable, StackedEngine
+from fedrela_sk.training import Instructions, LoopEngine, NotStackable, StackedEngine
 from fedrela_sk.training.stacked import _chunk_run as _chunk_run
+from fedrela_sk.training.stacked._chunk_run import ChunkRun
 from tests.training import nets
 
 RAGGED = (1, 2, 33, 70, 400, 31, 32, 65, 5)
@@ -128,7 +129,7 @@ def test_chunk_sizes_agree_and_are_folded_in_the_plans_order():
     net = nets.make_net(nets.Dense)
     data, clients = nets.make_job((10, 200, 40, 100))
     engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 2)
-    updates = list(engine.train(0, nets.make_tasks(clients, nets.tensors_of(net.module_)), {}))
+    updates = list(engine.train(nets.make_tasks(clients, nets.tensors_of(net.module_)), Instructions(0)))
     assert [[c.key for c in u.clients] for u in updates] == [[1, 3], [0, 2]]
     assert [u.steps.tolist() for u in updates] == [[14, 8], [2, 4]]
     assert [u.weights.tolist() for u in updates] == [[200.0, 100.0], [10.0, 40.0]]
@@ -149,7 +150,7 @@ def test_one_batched_product_a_layer_and_step():
     engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
     tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
     with Count() as count:
-        list(engine.train(0, tasks, {}))
+        list(engine.train(tasks, Instructions(0)))
     n_layers, n_steps = 2, 3
     assert count.calls["aten::baddbmm"] == n_layers * n_steps
     # backwards: one product for each layer's weights, one for the activations between the two layers
@@ -210,7 +211,7 @@ def test_what_stays_at_a_client_is_not_sent():
     net = nets.make_net(nets.Dense)
     data, clients = nets.make_job((10, 20))
     engine = StackedEngine(net, data, KeepsHead(), nets.N_CLASSES, 0, 256)
-    (update,) = engine.train(0, nets.make_tasks(clients, nets.tensors_of(net.module_)), {})
+    (update,) = engine.train(nets.make_tasks(clients, nets.tensors_of(net.module_)), Instructions(0))
     assert set(update.tensors) == {"0.weight", "0.bias"}
     assert set(update.kept) == {"2.weight", "2.bias"}
     assert [single.nbytes for single in update.singles()] == [(8 * 5 + 8) * 8 + 8] * 2
@@ -220,7 +221,7 @@ def test_one_row_client_trains_with_frozen_norm_and_says_so():
     net = nets.make_net(nets.Normed)
     data, clients = nets.make_job((1, 20))
     engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
-    (update,) = engine.train(0, nets.make_tasks(clients, nets.tensors_of(net.module_)), {})
+    (update,) = engine.train(nets.make_tasks(clients, nets.tensors_of(net.module_)), Instructions(0))
     assert update.notes == (("client 0 has one row: BatchNorm in evaluation mode",), ())
     assert update.tensors["1.num_batches_tracked"].tolist() == [0, 2]
     assert (update.tensors["1.running_mean"][0] == 0).all()
@@ -232,11 +233,11 @@ def test_padding_does_not_enter_batch_statistics():
     data, clients = nets.make_job((5, 32))
     tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
     engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
-    run = engine.chunk_run(0, tasks[::-1], {}, 1.0)  # the full batch first
+    run = ChunkRun(engine, tasks[::-1], Instructions(0))  # the full batch first
     assert run.plan.index.shape == (2, 32)
     assert run.plan.lengths.tolist() == [32, 5]
     run.all_steps()
-    (loop, _) = LoopEngine(net, data, FedAvg(), nets.N_CLASSES, 0).train(0, tasks, {})
+    (loop, _) = LoopEngine(net, data, FedAvg(), nets.N_CLASSES, 0).train(tasks, Instructions(0))
     for name, tensor in loop.tensors.items():
         stack = (run.whole.params | run.whole.buffers)[name]
         torch.testing.assert_close(stack[1].detach(), tensor, rtol=0, atol=1e-12)
@@ -252,7 +253,7 @@ def test_one_row_under_a_norm_without_running_statistics_fails_as_in_the_loop():
     tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
     for make in (LoopEngine, lambda *args: StackedEngine(*args, 256)):
         with pytest.raises(ClientError, match="Expected more than 1 value per channel"):
-            list(make(net, data, FedAvg(), nets.N_CLASSES, 0).train(0, tasks, {}))
+            list(make(net, data, FedAvg(), nets.N_CLASSES, 0).train(tasks, Instructions(0)))
 
 
 def test_batches_of_one_row_under_batch_norm_fail_as_in_the_loop():
@@ -261,7 +262,7 @@ def test_batches_of_one_row_under_batch_norm_fail_as_in_the_loop():
     tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
     for make in (LoopEngine, lambda *args: StackedEngine(*args, 256)):
         with pytest.raises(ClientError, match="Expected more than 1 value per channel"):
-            list(make(net, data, FedAvg(), nets.N_CLASSES, 0).train(0, tasks, {}))
+            list(make(net, data, FedAvg(), nets.N_CLASSES, 0).train(tasks, Instructions(0)))
 
 
 def test_dropout_follows_the_same_law_and_its_stream():
@@ -274,7 +275,7 @@ def test_dropout_follows_the_same_law_and_its_stream():
     start = {name: tensor.clone() for name, tensor in nets.tensors_of(net.module_).items()}
 
     def move(make, round):
-        updates = list(make.train(round, nets.make_tasks(clients, start), {}))
+        updates = list(make.train(nets.make_tasks(clients, start), Instructions(round)))
         return torch.stack([s.tensors["2.weight"] - start["2.weight"] for u in updates for s in u.singles()])
 
     stacked = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
@@ -295,7 +296,7 @@ def test_torchs_generator_is_left_alone():
     data, clients = nets.make_job((5, 6))
     engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
     before = torch.get_rng_state()
-    list(engine.train(0, nets.make_tasks(clients, nets.tensors_of(net.module_)), {}))
+    list(engine.train(nets.make_tasks(clients, nets.tensors_of(net.module_)), Instructions(0)))
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -305,7 +306,7 @@ def test_received_tensors_are_not_written_to():
     start = {name: tensor.clone() for name, tensor in nets.tensors_of(net.module_).items()}
     copy = {name: tensor.clone() for name, tensor in start.items()}
     engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
-    list(engine.train(0, nets.make_tasks(clients, start), {}))
+    list(engine.train(nets.make_tasks(clients, start), Instructions(0)))
     assert all(torch.equal(start[name], copy[name]) for name in start)
 
 
@@ -315,11 +316,11 @@ def test_another_clients_rows_change_nothing():
     data, clients = nets.make_job((50, 60, 7))
     tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
     engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
-    (update,) = engine.train(0, tasks, {})
+    (update,) = engine.train(tasks, Instructions(0))
     data.X[:50] = np.nan
     data.X[110:] = np.nan
     others = [replace(task, y=(task.y + 1) % nets.N_CLASSES) for task in (tasks[0], tasks[2])]
-    run = engine.chunk_run(0, [tasks[1], *others], {}, 1.0)
+    run = ChunkRun(engine, [tasks[1], *others], Instructions(0))
     run.all_steps()
     for name, stack in run.whole.params.items():
         assert torch.equal(stack[0].detach(), update.tensors[name][1]), name
@@ -331,12 +332,12 @@ def test_loss_and_update_that_are_not_finite_name_the_client():
     tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
     engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
     with pytest.raises(NotFiniteError, match=r"client [01] in round 7 is (nan|inf).*Lower the learning rate"):
-        list(engine.train(7, tasks, {}))
+        list(engine.train(tasks, Instructions(7)))
     one_step = nets.make_net(nets.Dense, lr=1e308, batch_size=-1, max_epochs=1)
     data.X[:] *= 1e3
     engine = StackedEngine(one_step, data, FedAvg(), nets.N_CLASSES, 0, 256)
     with pytest.raises(NotFiniteError, match="update of client 0 in round 2 is not finite in"):
-        list(engine.train(2, tasks, {}))
+        list(engine.train(tasks, Instructions(2)))
 
 
 def test_output_that_does_not_fit_the_classes_names_round_and_clients():
@@ -346,7 +347,7 @@ def test_output_that_does_not_fit_the_classes_names_round_and_clients():
     with pytest.raises(
         NetError, match=r"Round 3, clients \[0, 1\]: The module must return one column per class"
     ):
-        list(engine.train(3, nets.make_tasks(clients, nets.tensors_of(net.module_)), {}))
+        list(engine.train(nets.make_tasks(clients, nets.tensors_of(net.module_)), Instructions(3)))
 
 
 def test_other_failures_name_round_and_clients():
@@ -359,7 +360,7 @@ def test_other_failures_name_round_and_clients():
     engine = StackedEngine(net, data, Fails(), nets.N_CLASSES, 0, 256)
     message = r"Clients \[0, 1, 2, 3, 4\] and 2 more failed in round 1: RuntimeError: no\. engine='loop'"
     with pytest.raises(ClientError, match=message):
-        list(engine.train(1, nets.make_tasks(clients, nets.tensors_of(net.module_)), {}))
+        list(engine.train(nets.make_tasks(clients, nets.tensors_of(net.module_)), Instructions(1)))
 
 
 def test_bfloat16_runs_and_stays_near():
@@ -367,7 +368,9 @@ def test_bfloat16_runs_and_stays_near():
     data, clients = nets.make_job((50, 60), torch.float32)
     tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
     full, half = (
-        next(iter(StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256, p).train(0, tasks, {})))
+        next(
+            iter(StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256, p).train(tasks, Instructions(0)))
+        )
         for p in (None, "bf16")
     )
     for name, stack in full.tensors.items():
@@ -403,7 +406,7 @@ def test_layouts_of_batches_are_kept_up_to_a_number(monkeypatch):
     engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
     tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
     for task in (*tasks, tasks[0]):
-        list(engine.train(0, [task], {}))
+        list(engine.train([task], Instructions(0)))
         assert len(engine.plans) <= 2
     assert set(engine.plans) == {(7,), (5,)}
 
