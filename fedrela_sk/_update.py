@@ -1,4 +1,4 @@
-"""What travels between the rooms of one round."""
+"""Records exchanged in a round: who a client is, what it sends after training, what of that goes on record."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,13 +37,41 @@ class ClientSpec:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What the record of a round keeps of a client's update."""
+    """What the record of a round keeps of a client's update.
+
+    Attributes
+    ----------
+    client : ClientSpec
+    n_steps : int
+    loss : float
+    notes : tuple of str
+    nbytes : dict
+        Bytes that were sent, by purpose as in `Traffic`.
+    """
 
     client: ClientSpec
     n_steps: int
     loss: float
-    nbytes: int
     notes: tuple
+    nbytes: dict
+
+
+def sent_nbytes(tensors, model, n_clients=1):
+    """Bytes of one client's update by purpose; none where nothing is sent.
+
+    Parameters
+    ----------
+    tensors : dict of tensors
+        What is sent, of `n_clients` clients.
+    model : collection of str
+        Names of the model's tensors; all others are the method's own.
+    n_clients : int, default=1
+    """
+    if not tensors:
+        return {}
+    own = _tree.nbytes({name: tensor for name, tensor in tensors.items() if name in model})
+    extra = _tree.nbytes(tensors) - own
+    return {"model": own // n_clients, "extra tensors": extra // n_clients, "weights": WEIGHT_NBYTES}
 
 
 @dataclass(frozen=True)
@@ -84,11 +112,11 @@ class ClientUpdate:
     @property
     def nbytes(self):
         """Bytes of everything that is sent, the weight included; 0 where nothing is."""
-        return _tree.nbytes(self.tensors) + WEIGHT_NBYTES if self.tensors else 0
+        return sum(sent_nbytes(self.tensors, ()).values())
 
     n_clients = 1
 
-    def fold_into(self, aggregator):
+    def add_to(self, aggregator):
         """Add what is sent to an aggregator."""
         aggregator.add(self.tensors, self.weight)
 
@@ -96,9 +124,9 @@ class ClientUpdate:
         """This update, as the only one of its kind."""
         return (self,)
 
-    def receipts(self):
-        """One `Receipt`."""
-        return [Receipt(self.client, self.n_steps, self.loss, self.nbytes, self.notes)]
+    def receipts(self, model):
+        """One `Receipt`; `model` are the names of the model's tensors."""
+        return [Receipt(self.client, self.n_steps, self.loss, self.notes, sent_nbytes(self.tensors, model))]
 
 
 @dataclass(frozen=True)
@@ -133,19 +161,19 @@ class ChunkUpdate:
         """Clients whose updates these are."""
         return len(self.clients)
 
-    def fold_into(self, aggregator):
+    def add_to(self, aggregator):
         """Add what is sent to an aggregator, in one operation a tensor where it can."""
         if hasattr(aggregator, "add_stack"):
             aggregator.add_stack(self.tensors, self.weights)
             return
         for single in self.singles():
-            single.fold_into(aggregator)
+            single.add_to(aggregator)
 
-    def receipts(self):
-        """One `Receipt` per client."""
-        each = _tree.nbytes(self.tensors) // len(self.clients) + WEIGHT_NBYTES if self.tensors else 0
+    def receipts(self, model):
+        """One `Receipt` per client; `model` are the names of the model's tensors."""
+        each = sent_nbytes(self.tensors, model, len(self.clients))
         return [
-            Receipt(client, n_steps, loss, each, notes)
+            Receipt(client, n_steps, loss, notes, each)
             for client, n_steps, loss, notes in zip(
                 self.clients, self.steps.tolist(), self.losses.tolist(), self.notes, strict=True
             )

@@ -64,7 +64,7 @@ def test_what_stays_at_the_client_is_not_counted():
 def test_an_update_folds_itself_in():
     aggregator = OneByOne()
     update = ClientUpdate(SPECS[0], {"w": torch.tensor([1.0])}, 2.0)
-    update.fold_into(aggregator)
+    update.add_to(aggregator)
     assert aggregator.added == [({"w": [1.0]}, 2.0)]
     assert update.singles() == (update,)
 
@@ -89,13 +89,13 @@ def test_the_updates_of_a_chunk_one_by_one():
 def test_a_chunk_folds_itself_in_whole_or_one_by_one():
     chunk = make_chunk()
     aggregator = OneByOne()
-    chunk.fold_into(aggregator)
+    chunk.add_to(aggregator)
     assert aggregator.added == [
         ({"w": [1.0, 2.0], "n": 3}, 1.0),
         ({"w": [5.0, 6.0], "n": 4}, 3.0),
     ]
     whole = WeightedMean()
-    chunk.fold_into(whole)
+    chunk.add_to(whole)
     assert whole.total_weight == 4
     assert whole.result()["w"].tolist() == [4.0, 5.0]
     assert whole.result()["n"].item() == 4
@@ -103,14 +103,17 @@ def test_a_chunk_folds_itself_in_whole_or_one_by_one():
 
 def test_receipts_say_what_the_singles_hold():
     chunk = make_chunk()
-    assert chunk.receipts() == [
-        Receipt(SPECS[0], 4, 0.1, 8 + 8 + 8, ()),
-        Receipt(SPECS[1], 2, 0.2, 8 + 8 + 8, ("one row",)),
+    nbytes = {"model": 8, "extra tensors": 8, "weights": 8}
+    assert chunk.receipts({"w"}) == [
+        Receipt(SPECS[0], 4, 0.1, (), nbytes),
+        Receipt(SPECS[1], 2, 0.2, ("one row",), nbytes),
     ]
-    assert chunk.receipts() == [receipt for single in chunk.singles() for receipt in single.receipts()]
+    assert chunk.receipts({"w"}) == [
+        receipt for single in chunk.singles() for receipt in single.receipts({"w"})
+    ]
 
 
 def test_a_chunk_that_sends_nothing_has_no_bytes():
     chunk = dataclasses.replace(make_chunk(), tensors={})
-    assert [receipt.nbytes for receipt in chunk.receipts()] == [0, 0]
+    assert [receipt.nbytes for receipt in chunk.receipts({"w"})] == [{}, {}]
     assert [single.nbytes for single in chunk.singles()] == [0, 0]

@@ -5,7 +5,6 @@ from sklearn.base import BaseEstimator
 from fedrela_sk.aggregation import WeightedMean
 from fedrela_sk.algorithms._derived import (
     Derived,
-    has_own,
     keeps_tensors,
     replaces_loss,
     sends_models,
@@ -283,4 +282,5 @@ class Algorithm(BaseEstimator):
 
     def uses(self, hook):
         """Whether engines call this method's own `hook`: it overrides the base's, and is not among the unused."""
-        return has_own(type(self), hook) and hook not in self.unused_hooks()
+        own = getattr(type(self), hook) is not getattr(Algorithm, hook)
+        return own and hook not in self.unused_hooks()

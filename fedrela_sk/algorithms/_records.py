@@ -182,7 +182,7 @@ class Local:
     counts: Any
     start: dict = field(default_factory=dict)
     round: int = 0
-    stream: Any = field(default_factory=lambda: NO_STREAM)
+    stream: Any = NO_STREAM
 
 
 @dataclass(frozen=True)

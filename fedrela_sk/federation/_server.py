@@ -1,44 +1,73 @@
-"""What the server does by itself: it folds updates, takes its step, trains, and says how the model predicts."""
+"""The server: it weighs clients, aggregates what they send, takes its step, trains, and says how the model predicts.
+
+It sees messages and its own state, no row and no label.
+"""
 
 from contextlib import contextmanager
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
 
 from fedrela_sk import _tree
 from fedrela_sk._random import Purpose
-from fedrela_sk.algorithms import Recipe, RoundFacts
-from fedrela_sk.algorithms._records import trainable_names
+from fedrela_sk.algorithms import Algorithm, Recipe, RoundFacts
+from fedrela_sk.algorithms._records import frozen_names, trainable_names
 from fedrela_sk.exceptions import ClientError, FedReLaError, NotFiniteError
-from fedrela_sk.federation.relabeling._schedule import lr_factor
-from fedrela_sk.training import Model
+from fedrela_sk.training import Instructions, Model
 from fedrela_sk.training._net import write_tensors
 from fedrela_sk.training.runtime._generator import forked_generators, seed_generators
 from fedrela_sk.training.runtime._replica import private_copy
 
 
-def server_round(algorithm, updates, params, server_state, facts, stretch=None):
-    """What the server does with the updates of a round; it sees nothing else.
+@dataclass(frozen=True)
+class ServerSettings:
+    """What the server is told before round 0.
+
+    Attributes
+    ----------
+    algorithm : Algorithm
+    n_classes, n_clients : int
+        Clients that have rows.
+    n_rounds, seed : int
+    client_weight, lr_schedule : as in `FederatedClassifier`
+    """
+
+    algorithm: Algorithm
+    n_classes: int
+    n_clients: int
+    n_rounds: int
+    seed: int
+    client_weight: Any = "size"
+    lr_schedule: Any = None
+
+
+class Aggregation:
+    """The updates of one round, added up as they come.
 
     Parameters
     ----------
     algorithm : Algorithm
-    updates : iterable of ClientUpdate
-        In the order in which they are folded.
-    params, server_state : dict of tensors
-    facts : callable of int
-        `RoundFacts` of the round, given the number of updates.
-    stretch : callable or None
-        What becomes of the aggregated tensors before the method's step: weights of a rule of participation
-        need not sum to 1.
+        Gives the rule, `server_aggregator`.
 
-    Returns
-    -------
-    params, server_state : dict of tensors
+    Attributes
+    ----------
+    n_updates : int
     """
-    folded, n_updates = algorithm.server_aggregator(), 0
-    for update in updates:
-        update.fold_into(folded)
-        n_updates += update.n_clients
-    aggregated = folded.result() if stretch is None else stretch(folded.result())
-    return algorithm.server_step(params, aggregated, server_state, facts(n_updates))
+
+    def __init__(self, algorithm):
+        self._sum = algorithm.server_aggregator()
+        self.n_updates = 0
+
+    def add(self, update):
+        """Add a `ClientUpdate` or a `ChunkUpdate`."""
+        update.add_to(self._sum)
+        self.n_updates += update.n_clients
+
+    def result(self):
+        """The aggregated tensors."""
+        return self._sum.result()
 
 
 class Server:
@@ -46,59 +75,127 @@ class Server:
 
     Parameters
     ----------
-    plan : Plan
+    settings : ServerSettings
     net : initialised skorch net
         Its module is where the server computes.
-    settings : LocalSettings
+    local : LocalSettings
         How clients train, which methods may ask.
-    n_clients : int
-        Clients that have rows.
     """
 
-    def __init__(self, plan, net, settings, n_clients):
-        self.plan = plan
-        self.net = net
+    def __init__(self, settings, net, local):
         self.settings = settings
-        self.n_clients = n_clients
+        self.algorithm = settings.algorithm
+        self.net = net
+        self.local = local
+        self.frozen = frozen_names(net.module_)
         self._trainable = trainable_names(net.module_)
+        self.parameters = {name for name, _ in net.module_.named_parameters(remove_duplicate=False)}
+        self._weighed = None, None
 
     @property
     def model(self):
         """The net's module as a function of tensors."""
         own = private_copy(self.net)
-        return Model(own.module_, own.criterion_, len(self.plan.classes))
+        return Model(own.module_, own.criterion_, self.settings.n_classes)
+
+    # --- before clients train ---------------------------------------------------------------------------------
+
+    def weights(self, state, sizes, positions, numbers):
+        """Aggregation weights of some clients, a list of float.
+
+        Parameters
+        ----------
+        state : ServerState
+        sizes : ndarray of shape (n_all_clients,)
+            Sum of the row weights of each client.
+        positions, numbers : list of int
+            Of those clients among all, and among those that have rows.
+        """
+        if self._weighed[0] is not sizes:
+            self._weighed = sizes, client_weights(self.settings.client_weight, sizes)
+        weights = self._weighed[1][positions]
+        numbers = np.array(numbers, dtype=np.int64)
+        return self.algorithm.server_weights(weights, numbers, state.method).tolist()
+
+    def instructions(self, state, round):
+        """`Instructions` of a round."""
+        sent = self.algorithm.server_broadcast(state.method)
+        factor, progress = lr_factor(self.settings.lr_schedule, round), round / self.settings.n_rounds
+        return Instructions(round, sent.every_round | sent.first_time, factor, progress)
+
+    def sends_once(self, state):
+        """Whether anything travels to a client only when it trains for the first time."""
+        return bool(self.frozen or self.algorithm.server_broadcast(state.method).first_time)
+
+    def log_model(self, traffic, state, n_clients, n_new):
+        """Count what clients are sent to train on.
+
+        Parameters
+        ----------
+        traffic : Traffic
+        state : ServerState
+        n_clients, n_new : int
+            All of them, and those that have never trained: what never changes travels to them only.
+        """
+        sent = self.algorithm.server_broadcast(state.method)
+        shared = self.algorithm.shared(state.params)
+        moving, fixed = (
+            _tree.subset(state.params, [name for name in shared if (name in self.frozen) is frozen])
+            for frozen in (False, True)
+        )
+        traffic.add("down", "model", n_clients * _tree.nbytes(moving) + n_new * _tree.nbytes(fixed))
+        extra = n_clients * _tree.nbytes(sent.every_round) + n_new * _tree.nbytes(sent.first_time)
+        traffic.add("down", "extra tensors", extra)
 
     def facts(self, round, n_updates, anchor):
         """`RoundFacts` of a round that started from the tensors `anchor`."""
-        lr = self.settings.lr * lr_factor(self.plan.lr_schedule, round)
-        return RoundFacts(round, n_updates, self.n_clients, lr, self._trainable, anchor, self._recipe())
+        lr = self.local.lr * lr_factor(self.settings.lr_schedule, round)
+        recipe, n_clients = self._recipe(), self.settings.n_clients
+        return RoundFacts(round, n_updates, n_clients, lr, self._trainable, anchor, recipe)
 
     def _recipe(self):
-        settings, options = self.settings, self.net.optimizer_.param_groups[0]
+        settings, options = self.local, self.net.optimizer_.param_groups[0]
         momentum, decay = (float(options.get(name, 0.0)) for name in ("momentum", "weight_decay"))
         return Recipe(settings.epochs, settings.batch_size, momentum, decay)
 
-    def fold(self, state, updates, round, stretch):
-        """`server_round`, in place; what cannot be aggregated is an error that names the round."""
+    # --- after clients trained --------------------------------------------------------------------------------
+
+    def aggregate(self, state, aggregation, total, round):
+        """The method's step with what clients sent, in place.
+
+        Parameters
+        ----------
+        state : ServerState
+        aggregation : Aggregation
+            With all updates of the round.
+        total : float
+            Factor on the averaged displacement of parameters.
+        round : int
+
+        Raises
+        ------
+        ClientError
+            With the round, for what cannot be aggregated.
+        """
         started = state.params
-        try:
-            state.params, state.server = server_round(
-                self.plan.algorithm,
-                updates,
-                state.params,
-                state.server,
-                lambda n_updates: self.facts(round, n_updates, started),
-                stretch,
+        facts = self.facts(round, aggregation.n_updates, started)
+        with aggregating(round):
+            mean = (
+                aggregation.result() if total == 1 else self._stretched(aggregation.result(), started, total)
             )
-        except FedReLaError:
-            raise
-        except ValueError as error:
-            raise ClientError(f"The updates of round {round} could not be aggregated: {error}") from error
+            state.params, state.method = self.algorithm.server_step(started, mean, state.method, facts)
         self._check_model(state.params, started, "server_step", round)
 
+    def _stretched(self, mean, started, total):
+        """The averaged model, `total` times as far from where the round started."""
+        return {
+            name: started[name] + total * (tensor - started[name]) if name in self.parameters else tensor
+            for name, tensor in mean.items()
+        }
+
     def _check_model(self, params, like, hook, round):
-        """Refuse a global model that is none, or not finite, with the hook that made it and the round."""
-        where = f"{type(self.plan.algorithm).__name__}.{hook} of round {round}"
+        """Refuse a global model of other tensors, or one that is not finite, with the hook and the round."""
+        where = f"{type(self.algorithm).__name__}.{hook} of round {round}"
         _tree.check_like(params, like, where)
         bad = _tree.first_not_finite(params)
         if bad is not None:
@@ -110,20 +207,19 @@ class Server:
     def train(self, state, facts):
         """What the server trains by itself after a round, in place."""
         with self._computing(state.params, facts.round):
-            params, server = self.plan.algorithm.server_train(self.model, state.params, state.server, facts)
+            params, method = self.algorithm.server_train(self.model, state.params, state.method, facts)
         self._check_model(params, state.params, "server_train", facts.round)
-        state.params, state.server = _tree.detach(params), _tree.detach(server)
+        state.params, state.method = _tree.detach(params), _tree.detach(method)
 
     def predicting(self, state, relabeling=False):
         """The global tensors as they predict, or as they relabel."""
-        algorithm = self.plan.algorithm
-        if not algorithm.uses("predict_params"):
+        if not self.algorithm.uses("predict_params"):
             return state.params
         with self._computing(state.params):
             params = _tree.detach(
-                algorithm.predict_params(state.params, state.server, self.model, relabeling=relabeling)
+                self.algorithm.predict_params(state.params, state.method, self.model, relabeling=relabeling)
             )
-        _tree.check_like(params, state.params, f"{type(algorithm).__name__}.predict_params")
+        _tree.check_like(params, state.params, f"{type(self.algorithm).__name__}.predict_params")
         return params
 
     @contextmanager
@@ -132,5 +228,58 @@ class Server:
         device = self.net.device
         write_tensors(self.net.module_, params)
         with forked_generators(device):
-            seed_generators(device, self.plan.seed, Purpose.SERVER, round)
+            seed_generators(device, self.settings.seed, Purpose.SERVER, round)
             yield
+
+
+@contextmanager
+def aggregating(round):
+    """Errors of rules that aggregate name the round."""
+    try:
+        yield
+    except FedReLaError:
+        raise
+    except ValueError as error:
+        raise ClientError(f"The updates of round {round} could not be aggregated: {error}") from error
+
+
+def lr_factor(lr_schedule, round):
+    """Factor on the learning rate in round index `round`: g^round, what a callable says, or 1."""
+    if lr_schedule is None:
+        return 1.0
+    with np.errstate(over="ignore"):
+        factor = lr_schedule(round) if callable(lr_schedule) else np.float64(lr_schedule) ** round
+    if not (isinstance(factor, Real) and np.isfinite(factor) and factor >= 0):
+        raise ValueError(f"lr_schedule must give a finite factor >= 0, got {factor!r} in round {round}.")
+    return float(factor)
+
+
+def client_weights(client_weight, sizes):
+    """Weight of every client in the aggregation.
+
+    Parameters
+    ----------
+    client_weight : "size", "uniform", array-like of shape (n_clients,) or callable
+        A callable gets `sizes` and returns the array.
+    sizes : ndarray of shape (n_clients,)
+        Sum of the row weights of each client.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_clients,), float64, >= 0
+    """
+    if isinstance(client_weight, str):
+        return sizes.astype(np.float64) if client_weight == "size" else np.ones(len(sizes))
+    given = client_weight(sizes.copy()) if callable(client_weight) else client_weight
+    weights = np.asarray(given, dtype=np.float64)
+    if weights.shape != sizes.shape:
+        raise ValueError(
+            f"client_weight must give one weight per client, shape {sizes.shape} in the order of "
+            f"client_names_; got shape {weights.shape}."
+        )
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        raise ValueError(
+            f"client_weight must be finite and >= 0, got {weights[bad[0]]} for client number {bad[0]}."
+        )
+    return weights

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedrela_sk._optional import data_frame
+from fedrela_sk._traffic import Traffic
 
 
 class History(Sequence):
@@ -13,7 +14,7 @@ class History(Sequence):
     Attributes
     ----------
     empty_clients : tuple
-        Keys of the clients without a row, or with rows of weight 0 alone; they are never asked.
+        Keys of the clients without a row, or with rows of weight 0 only; they are never asked.
     empty_cell_share : float in [0, 1]
         Share of (client, class) cells without a row, over the clients that have any.
     notes : list of str
@@ -49,13 +50,27 @@ class History(Sequence):
         """Bytes sent to all clients in all rounds."""
         return sum(record.bytes_down for record in self)
 
+    def traffic(self):
+        """Bytes of all rounds by direction and purpose, as in ``RoundRecord.traffic``.
+
+        Returns
+        -------
+        nbytes : dict of dict
+        """
+        log = Traffic()
+        for record in self:
+            for direction, purposes in record.traffic.items():
+                for purpose, nbytes in purposes.items():
+                    log.add(direction, purpose, nbytes)
+        return log.nbytes
+
     def column(self, name):
         """One field of every record.
 
         Parameters
         ----------
         name : str
-            A field of `RoundRecord`.
+            A field of `RoundRecord`, "bytes_up" or "bytes_down".
 
         Returns
         -------

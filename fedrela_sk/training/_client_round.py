@@ -10,7 +10,6 @@ from fedrela_sk import _tree
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk.algorithms import Local, LocalRun
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
-from fedrela_sk.training._batches import epoch_orders
 from fedrela_sk.training._criterion import use_counts
 from fedrela_sk.training._model import client_data
 from fedrela_sk.training._task import Instructions, LocalTask
@@ -128,6 +127,19 @@ class ClientRound:
     @property
     def _update(self):
         return f"The update of client {self.task.client.key!r} in round {self.instructions.round}"
+
+
+def epoch_orders(n_rows, epochs, shuffle, seed, round, client):
+    """Order of the rows of one client in each epoch of one round.
+
+    Returns
+    -------
+    orders : ndarray of shape (epochs, n_rows), int64
+    """
+    if not shuffle:
+        return np.tile(np.arange(n_rows), (epochs, 1))
+    stream = numpy_stream(seed, Purpose.BATCHES, round, client)
+    return np.stack([stream.permutation(n_rows) for _ in range(epochs)])
 
 
 def divide_update(engine, tensors, received):

@@ -12,13 +12,34 @@ from torch import nn
 from fedrela_sk._random import Purpose
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.losses import Progress
-from fedrela_sk.training._batches import batch_bounds
 from fedrela_sk.training._criterion import check_criterion, check_output, use_dtype
 from fedrela_sk.training._skorch_settings import check_callbacks, check_parts, check_settings
 from fedrela_sk.training.runtime._generator import forked_generators, seed_generators
 from fedrela_sk.training.runtime._replica import replica_of
 
 BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
+
+
+def batch_bounds(n_rows, batch_size, merge_single=False):
+    """Start and stop of every batch of one epoch.
+
+    Parameters
+    ----------
+    n_rows : int >= 1
+    batch_size : int
+        -1 for all rows at once, as in skorch.
+    merge_single : bool
+        Join a last batch of one row to its neighbour: BatchNorm has no statistics of one row.
+
+    Returns
+    -------
+    bounds : list of (int, int)
+    """
+    size = n_rows if batch_size == -1 else batch_size
+    starts = list(range(0, n_rows, size))
+    if merge_single and len(starts) > 1 and n_rows - starts[-1] == 1:
+        starts.pop()
+    return list(zip(starts, [*starts[1:], n_rows], strict=True))
 
 
 @dataclass(frozen=True)
@@ -49,7 +70,7 @@ class LocalSettings:
     callbacks: tuple
 
     def batch_bounds(self, n_rows):
-        """Start and stop of every batch of an epoch of `n_rows` rows; see `fedrela_sk.training._batches`."""
+        """`batch_bounds` of an epoch of `n_rows` rows."""
         return batch_bounds(n_rows, self.batch_size, merge_single=bool(self.batch_norms))
 
 

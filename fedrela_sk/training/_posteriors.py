@@ -6,9 +6,8 @@ import torch
 
 from fedrela_sk import _tree
 from fedrela_sk.nets import Augmentation
-from fedrela_sk.training._batches import batch_bounds
 from fedrela_sk.training._criterion import check_output, posteriors_of
-from fedrela_sk.training._net import BATCH_NORMS, forward, tensors_of, write_tensors
+from fedrela_sk.training._net import BATCH_NORMS, batch_bounds, forward, tensors_of, write_tensors
 from fedrela_sk.training.runtime._replica import private_copy
 
 # Rows of one forward pass in evaluation mode; the value changes no posterior but by rounding.

@@ -1,6 +1,6 @@
 """What an engine is given: the data once, one task per client and round, and instructions for all of them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -70,6 +70,10 @@ class LocalTask:
     state: dict
     counts: torch.Tensor | None = None
     record: bool = False
+
+    def weighted(self, weights):
+        """The same task with the weight of its client's position."""
+        return replace(self, weight=weights[self.client.position])
 
 
 @dataclass(frozen=True)

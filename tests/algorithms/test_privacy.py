@@ -1,13 +1,12 @@
 """Nothing leaves a client but its update and its report, for every method: proof by poisoned neighbours."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from fedrela_sk.federation.clients._reports import ask_clients
-from fedrela_sk.training import Instructions
 from tests.algorithms.simulations import CODES, NAMES, OWNER, SPECS, X, conductor_of
 
 ROUND = 3
@@ -15,30 +14,18 @@ ROUND = 3
 
 def sent(simulation, state, chosen, round):
     """(updates, reports) of some clients in one round."""
-    algorithm, server = simulation.plan.algorithm, state.server
-    tasks = simulation.tasks.make(state, chosen, round)
-    broadcast = algorithm.server_broadcast(server)
-    broadcast = broadcast.every_round | broadcast.first_time
-    updates = simulation.engine.train(tasks, Instructions(round, broadcast))
+    algorithm, tasks = simulation.plan.algorithm, simulation.tasks_of(state, chosen, round)
+    instructions = simulation.server.instructions(state.server, round)
+    updates = simulation.engine.train(tasks, replace(instructions, progress=0.0))
     updates = [single for update in updates for single in update.singles()]
-    data, numbers = simulation.tasks.data, simulation.tasks.numbers
-    broadcast, n_classes = algorithm.server_broadcast(server).every_round, len(simulation.plan.classes)
     query = algorithm.server_query(round) or algorithm.server_query(0)
     if query is None:
         return updates, {}
-    answers = ask_clients(
-        algorithm,
-        query,
-        simulation.net,
-        data,
-        tasks,
-        numbers,
-        broadcast,
-        round,
-        simulation.plan.seed,
-        n_classes,
-    )
-    return updates, answers.reports
+    asked = replace(instructions, server=algorithm.server_broadcast(state.server.method).every_round)
+    numbers, data = simulation.tasks.numbers, simulation.tasks.data
+    return updates, {
+        numbers[task.client.position]: simulation.reporter.report(query, data, task, asked) for task in tasks
+    }
 
 
 def same(one, other):
@@ -57,7 +44,7 @@ def test_updates_and_reports_see_no_other_client(name):
         poisoned, permuted, later = X.copy(), CODES.copy(), copy.deepcopy(state)
         poisoned[others] = np.nan
         permuted[others] = np.random.default_rng(2).permutation(CODES[others])
-        later.codes[others] = permuted[others]
+        later.clients.codes[others] = permuted[others]
         assert not np.array_equal(permuted, CODES)
         alone, _ = conductor_of(name, poisoned, permuted)
         (update,), report = sent(alone, later, [spec], ROUND)
@@ -75,5 +62,9 @@ def test_what_is_sent_holds_no_memory_of_the_rows(name):
     simulation.run_round(state, 0)
     updates, reports = sent(simulation, state, SPECS, 1)
     rows = simulation.plan.data.X.untyped_storage().data_ptr()
-    trees = [update.tensors for update in updates] + list(reports.values()) + [state.server, state.params]
+    trees = (
+        [update.tensors for update in updates]
+        + list(reports.values())
+        + [state.server.method, state.server.params]
+    )
     assert all(tensor.untyped_storage().data_ptr() != rows for tree in trees for tensor in tree.values())

@@ -12,7 +12,12 @@ from tests.algorithms.simulations import NAMES, conductor_of
 
 def trees_of(state):
     """Every dictionary of tensors that lives from round to round."""
-    return [state.params, state.server, *state.clients.values(), *state.kept.values()]
+    return [
+        state.server.params,
+        state.server.method,
+        *state.clients.method.values(),
+        *state.clients.kept.values(),
+    ]
 
 
 @pytest.mark.parametrize("module", [TwoLayers, WithBatchNorm])

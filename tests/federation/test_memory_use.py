@@ -62,7 +62,7 @@ def test_what_stays_at_a_client_holds_nothing_of_others(algorithm):
     specs = [make_spec(k, np.arange(k, 30, 5), k) for k in range(5)]
     simulation, state = make_conductor(X, CODES, specs, algorithm=algorithm, engine=Stacked())
     run(simulation, state, range(2))
-    trees = [*state.kept.values(), *state.clients.values()]
+    trees = [*state.clients.kept.values(), *state.clients.method.values()]
     assert len(trees) == 5
     for tensor in (tensor for tree in trees for tensor in tree.values()):
         assert tensor.untyped_storage().nbytes() == tensor.nbytes

@@ -10,7 +10,8 @@ from skorch.callbacks import Callback
 
 from fedrela_sk import FedReLaRelabeler
 from fedrela_sk.algorithms import FedAvg, LocalOnly
-from fedrela_sk.federation._server import server_round
+from fedrela_sk.federation._round import Round
+from fedrela_sk.federation.clients._sampling import Cohort
 from fedrela_sk.training import Instructions
 from tests.federation.helpers import (
     Logits,
@@ -23,6 +24,7 @@ from tests.federation.helpers import (
     make_rows,
     make_spec,
 )
+from tests.training.nets import server_round
 
 N_CLIENTS, ROUND = 4, 2
 X, CODES = make_rows(160)
@@ -35,13 +37,13 @@ def one_round(X, codes, chosen, **settings):
     relabeler = FedReLaRelabeler(0.4)
     simulation, state = make_conductor(X, codes, SPECS, relabeler=relabeler, first_relabel=ROUND, **settings)
     generator = torch.Generator().manual_seed(0)
-    for tensor in state.params.values():
+    for tensor in state.server.params.values():
         if tensor.is_floating_point():
             noise = torch.rand(tensor.shape, generator=generator, dtype=torch.float64)
             tensor.add_(noise.to(tensor.dtype))
-    simulation._relabel(state, chosen, ROUND)
-    tasks = simulation.tasks.make(state, chosen, ROUND)
-    updates = list(simulation.engine.train(tasks, Instructions(ROUND, state.server)))
+    Round(simulation, state, ROUND).relabel(Cohort([[spec] for spec in chosen]))
+    tasks = simulation.tasks_of(state, chosen, ROUND)
+    updates = list(simulation.engine.train(tasks, Instructions(ROUND, state.server.method)))
     return updates, state
 
 
@@ -75,8 +77,8 @@ def test_an_update_does_not_see_other_clients(module, settings):
             assert one.keys() == other.keys()
             assert all(torch.equal(one[name], other[name]) for name in one)
         assert (update.weight, update.loss) == (expected.weight, expected.loss)
-        np.testing.assert_array_equal(state.codes[spec.rows], whole.codes[spec.rows])
-        changed += np.count_nonzero(whole.codes[spec.rows] != CODES[spec.rows])
+        np.testing.assert_array_equal(state.clients.codes[spec.rows], whole.clients.codes[spec.rows])
+        changed += np.count_nonzero(whole.clients.codes[spec.rows] != CODES[spec.rows])
     assert changed > 0
 
 
@@ -85,9 +87,9 @@ def test_the_server_runs_with_the_data_deleted():
     updates, state = one_round(X, CODES, SPECS, net=net)
     simulation, complete = make_conductor(X, CODES, SPECS, net=net)
     data = weakref.ref(simulation.plan.data.X)
-    updates = list(simulation.engine.train(simulation.tasks.make(complete, SPECS, 0), Instructions(0)))
-    expected, _ = server_round(FedAvg(), updates, complete.params, {}, facts)
-    params = complete.params
+    updates = list(simulation.engine.train(simulation.tasks_of(complete, SPECS, 0), Instructions(0)))
+    expected, _ = server_round(FedAvg(), updates, complete.server.params, {}, facts)
+    params = complete.server.params
     del simulation, complete, state
     gc.collect()
     assert data() is None  # no update holds on to the rows

@@ -8,12 +8,12 @@ from sklearn.base import BaseEstimator
 from fedrela_sk._update import ClientUpdate
 from fedrela_sk.algorithms import FedAvg, LocalOnly
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError, PartitionError
-from fedrela_sk.federation._server import server_round
 from fedrela_sk.federation.clients._counts import class_count, client_sizes
 from fedrela_sk.federation.fitted._own_models import predict_alone
 from fedrela_sk.federation.setup._validation import Validation
 from fedrela_sk.training import posteriors
 from tests.federation.helpers import Logits, facts, make_conductor, make_net, make_rows, make_spec
+from tests.training.nets import server_round
 
 X, CODES = make_rows(30)
 
@@ -148,9 +148,11 @@ def test_a_client_whose_rows_are_all_dropped_trains_no_more():
     assert [record.n_samples for record in state.history] == [30, 24, 24]
     assert state.history[1].relabeled_clients == (0, 1, 2)
     assert [record.notes for record in state.history][1:] == [("client 0 has no row left",)] * 2
-    assert state.keep.tolist() == [False] * 6 + [True] * 24
-    np.testing.assert_array_equal(client_sizes(simulation.plan, state), [0, 9, 15])
-    np.testing.assert_array_equal(class_count(simulation.plan, state), np.bincount(CODES[6:], minlength=3))
+    assert state.clients.keep.tolist() == [False] * 6 + [True] * 24
+    np.testing.assert_array_equal(client_sizes(simulation.plan, state.clients), [0, 9, 15])
+    np.testing.assert_array_equal(
+        class_count(simulation.plan, state.clients), np.bincount(CODES[6:], minlength=3)
+    )
 
 
 def test_dropped_rows_leave_training_weights_and_counts():
@@ -162,9 +164,9 @@ def test_dropped_rows_leave_training_weights_and_counts():
     without, other = make_conductor(X, CODES, specs, class_weight="balanced")
     dropping.run_round(state, 1)
     without.run_round(other, 1)
-    assert torch.equal(state.params["weight"], other.params["weight"])
+    assert torch.equal(state.server.params["weight"], other.server.params["weight"])
     assert state.history[0].n_samples == len(rows)
-    np.testing.assert_array_equal(client_sizes(dropping.plan, state), [4, 7, 13])
+    np.testing.assert_array_equal(client_sizes(dropping.plan, state.clients), [4, 7, 13])
 
 
 def test_a_round_without_anyone_who_has_rows_leaves_the_model():
@@ -173,12 +175,12 @@ def test_a_round_without_anyone_who_has_rows_leaves_the_model():
     )
     idle = 0
     for round in range(12):
-        before = {name: tensor.clone() for name, tensor in state.params.items()}
+        before = {name: tensor.clone() for name, tensor in state.server.params.items()}
         simulation.run_round(state, round)
         record = state.history[-1]
         if record.participants == ():
             idle += 1
-            assert all(torch.equal(before[name], state.params[name]) for name in before)
+            assert all(torch.equal(before[name], state.server.params[name]) for name in before)
             assert np.isnan(record.train_loss)
             assert (record.n_samples, record.n_steps, record.bytes_up, record.bytes_down) == (0, 0, 0, 0)
             assert record.notes[0].endswith("has no row left")
@@ -212,7 +214,7 @@ def test_validation_posteriors_that_are_not_finite_name_the_round():
     simulation, state = make_conductor(
         X, CODES, three_clients(), validation=Validation(rows, np.array([0, 1]))
     )
-    state.params["weight"] *= 1e3
+    state.server.params["weight"] *= 1e3
     with pytest.raises(
         NotFiniteError, match=r"posterior of validation row 1 is not finite after round 2.*Scale"
     ):
@@ -230,15 +232,15 @@ def test_errors_of_a_client_are_not_wrapped_twice():
 
 def test_what_stays_at_a_client_is_given_back_to_it():
     simulation, state = make_conductor(X, CODES, three_clients(), algorithm=LocalOnly())
-    start = state.params["weight"].clone()
+    start = state.server.params["weight"].clone()
     simulation.run_round(state, 0)
-    first = {position: kept["weight"].clone() for position, kept in state.kept.items()}
+    first = {position: kept["weight"].clone() for position, kept in state.clients.kept.items()}
     assert set(first) == {0, 1, 2}
-    assert torch.equal(state.params["weight"], start)
+    assert torch.equal(state.server.params["weight"], start)
     simulation.run_round(state, 1)
-    tasks = simulation.tasks.make(state, simulation.present, 2)
+    tasks = simulation.tasks_of(state, simulation.present, 2)
     for task in tasks:
-        assert task.params["weight"] is state.kept[task.client.position]["weight"]
+        assert task.params["weight"] is state.clients.kept[task.client.position]["weight"]
         assert not torch.equal(task.params["weight"], first[task.client.position])
 
 
@@ -256,8 +258,8 @@ def test_state_of_an_algorithm_is_kept_and_never_sent():
     plain, other = make_conductor(X, CODES, three_clients())
     run(simulation, state, 3)
     run(plain, other, 3)
-    assert [state.clients[position]["rounds"].item() for position in range(3)] == [3.0, 3.0, 3.0]
-    assert torch.equal(state.params["weight"], other.params["weight"])
+    assert [state.clients.method[position]["rounds"].item() for position in range(3)] == [3.0, 3.0, 3.0]
+    assert torch.equal(state.server.params["weight"], other.server.params["weight"])
     assert state.history.bytes_up == other.history.bytes_up
 
 
@@ -287,7 +289,7 @@ def test_the_best_round_is_the_earliest_of_equals_and_keeps_its_own_weights():
     models = []
     for round in range(5):
         simulation.run_round(state, round)
-        models.append({name: tensor.clone() for name, tensor in state.params.items()})
+        models.append({name: tensor.clone() for name, tensor in state.server.params.items()})
     scores = state.history.column("valid_score")
     best = int(np.argmax(scores))
     params, kept = simulation.finish(state)

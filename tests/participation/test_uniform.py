@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedrela_sk._random import Purpose, numpy_stream
-from fedrela_sk.federation.relabeling._schedule import choose_clients
+from fedrela_sk.federation.clients._sampling import choose_clients
 from fedrela_sk.participation import UniformSampling
 
 

@@ -14,8 +14,10 @@ def make_record(round, **changed):
         "valid_score": float("nan"),
         "n_relabeled": 0,
         "relabeled_clients": (),
-        "bytes_up": 100,
-        "bytes_down": 90,
         "seconds": 0.25,
+        "traffic": {
+            "up": {"model": 84, "extra tensors": 0, "reports": 0, "weights": 16},
+            "down": {"model": 80, "extra tensors": 10, "reports": 0, "weights": 0},
+        },
     }
     return RoundRecord(**(fields | changed))

@@ -52,7 +52,8 @@ def test_it_is_a_sequence_of_records():
 
 def test_bytes_are_summed_over_rounds():
     history = make_history(
-        make_record(0, bytes_up=1, bytes_down=10), make_record(1, bytes_up=2, bytes_down=30)
+        make_record(0, traffic={"up": {"model": 1}, "down": {"reports": 10}}),
+        make_record(1, traffic={"up": {"model": 2}, "down": {"model": 30}}),
     )
     assert (history.bytes_up, history.bytes_down) == (3, 40)
     assert repr(history) == "History(2 rounds, 3 bytes up, 40 bytes down)"

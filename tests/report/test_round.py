@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from fedrela_sk._traffic import PURPOSES
 from tests.report.helpers import make_record
 
 
@@ -20,11 +21,15 @@ def test_a_record_as_a_dictionary():
         "valid_score",
         "n_relabeled",
         "relabeled_clients",
-        "bytes_up",
-        "bytes_down",
         "seconds",
         "notes",
+        "bytes_up",
+        "bytes_down",
+        *[f"bytes_up: {purpose}" for purpose in PURPOSES],
+        *[f"bytes_down: {purpose}" for purpose in PURPOSES],
     ]
+    assert (fields["bytes_up"], fields["bytes_up: weights"], fields["bytes_down: model"]) == (100, 16, 80)
+    assert (record.bytes_up, record.bytes_down) == (100, 90)
     assert fields["round"] == 3
     assert fields["participants"] == ("a", "b")
     assert fields["notes"] == ("one",)

@@ -9,7 +9,7 @@ from torch import nn
 
 from fedrela_sk._update import ClientSpec
 from fedrela_sk.algorithms import FedAvg, RoundFacts
-from fedrela_sk.federation._server import server_round
+from fedrela_sk.federation._server import Aggregation
 from fedrela_sk.training import Instructions, LocalData, LocalTask, build_net, tensors_of
 
 N_FEATURES, N_CLASSES = 5, 3
@@ -153,6 +153,14 @@ def make_tasks(clients, params, states=None):
 def facts_of(round, n_clients):
     """What gives the facts of a round once its updates are counted."""
     return lambda n_updates: RoundFacts(round, n_updates, n_clients, lr=0.1)
+
+
+def server_round(algorithm, updates, params, server_state, facts):
+    """(global tensors, state of the server) after a round whose updates come in this order."""
+    aggregation = Aggregation(algorithm)
+    for update in updates:
+        aggregation.add(update)
+    return algorithm.server_step(params, aggregation.result(), server_state, facts(aggregation.n_updates))
 
 
 def run_rounds(engine, net, clients, rounds=3, algorithm=None, skip=(), decay=0.9):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fedrela_sk.training._batches import batch_bounds, epoch_orders
+from fedrela_sk.training._client_round import epoch_orders
+from fedrela_sk.training._net import batch_bounds
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -9,10 +10,10 @@ from safetensors.torch import load, save
 
 from fedrela_sk._deprecation import with_new_names
 from fedrela_sk.federation._files import replace_file
-from fedrela_sk.federation._state import State
+from fedrela_sk.federation._state import ServerState, State
 from fedrela_sk.report import RoundRecord
 
-FORMAT = 2
+FORMAT = 3
 
 
 class CorruptEntry(Exception):
@@ -44,7 +45,7 @@ def write_state(path, state, key):
         # in their order, which decides that of sums
         "names": [[name, str(tensor.device)] for name, tensor in flat.items()],
         "tensors": hashlib.sha256(tensors).hexdigest(),
-        "records": [record.as_dict() for record in state.history],
+        "records": [vars(record) for record in state.history],
         "notes": state.history.notes,
         "best": None if state.best is None else list(state.best[:2]),
     }
@@ -107,7 +108,7 @@ def _read(path, fresh, key, n_rounds):
         raise CorruptEntry(f"{path}.safetensors cannot be read: {error}") from error
     _check_words(path, facts)
     parts = _parts(tensors, facts)
-    _check_model(path, parts["params"], fresh.params)
+    _check_model(path, parts["params"], fresh.server.params)
     if [record["round"] for record in facts["records"]] != list(range(n_rounds)):
         raise CorruptEntry(f"{path}.json does not hold the records of rounds 0 to {n_rounds - 1}")
     return _state(parts, facts, fresh)
@@ -149,10 +150,10 @@ def _check_model(path, params, fresh):
 
 def _flatten(state):
     """All tensors of a state under one name each: part, client (or -), name."""
-    parts = {("params", "-"): state.params, ("server", "-"): state.server}
-    parts |= {("kept", position): tree for position, tree in state.kept.items()}
-    parts |= {("clients", position): tree for position, tree in state.clients.items()}
-    parts |= {("recorded", position): tree for position, tree in state.recorded.items()}
+    parts = {("params", "-"): state.server.params, ("server", "-"): state.server.method}
+    parts |= {("kept", position): tree for position, tree in state.clients.kept.items()}
+    parts |= {("clients", position): tree for position, tree in state.clients.method.items()}
+    parts |= {("recorded", position): tree for position, tree in state.clients.recorded.items()}
     if state.best is not None:
         parts[("best_params", "-")] = state.best[2]
         parts |= {("best_kept", position): tree for position, tree in state.best[3].items()}
@@ -182,17 +183,8 @@ def _state(parts, facts, fresh):
     history.notes[:] = notes
     for record in records:
         history.append(record)
-    return State(
-        params=parts["params"],
-        server=parts["server"],
-        codes=fresh.codes,
-        keep=fresh.keep,
-        history=history,
-        kept=parts["kept"],
-        clients=parts["clients"],
-        recorded=parts["recorded"],
-        best=best,
-    )
+    clients = replace(fresh.clients, kept=parts["kept"], method=parts["clients"], recorded=parts["recorded"])
+    return State(ServerState(parts["params"], parts["server"]), clients, history, best)
 
 
 def _record(fields):

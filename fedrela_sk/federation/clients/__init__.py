@@ -1,14 +1,12 @@
-"""The clients of a round: who takes part, on what, and what they send.
+"""The clients of a round: who takes part, on what, and what they send. Nothing here sees the server's state.
 
 ==============  ====================================================================================
 file            what it does
 ==============  ====================================================================================
 `_sampling`     which clients take part in a round, in which groups, with which weights
-`_tasks`        what a client trains on: rows, current labels, the model that it received
-`_counts`       rows in training, counted by client and by class
-`_weights`      weights of clients and of classes
+`_counts`       rows in training by client and by class; class weights
 `_resampling`   rows that a client's `local_data` makes from its own
-`_reports`      small tensors that the server asks for before training
-`_updates`      from trained clients to what the server aggregates, side by side or in chains
+`_reports`      what a client answers before training, when the server asks
+`_training`     a client's task, and local training side by side, in chains or with selection
 ==============  ====================================================================================
 """

@@ -29,16 +29,16 @@ class ResampledData:
         self._made_at = {}  # position -> round of the relabelling that its rows stand for
         self._parts = {}  # position -> Resampled
 
-    def refresh(self, state, clients):
+    def refresh(self, state, rows_of):
         """Resample the clients whose labels moved; True where any did.
 
         Parameters
         ----------
-        state : State
-        clients : list of (ClientSpec, ndarray of int64)
-            Clients and their rows in training, all of them. A row without weight is none that a sampler sees.
+        state : ClientStates
+        rows_of : list of (ClientSpec, ndarray of int64)
+            All clients and their rows in training. Samplers do not see rows without weight.
         """
-        clients = [(spec, self._with_weight(rows)) for spec, rows in clients]
+        clients = [(spec, self._with_weight(rows)) for spec, rows in rows_of]
         due = [
             (spec, rows)
             for spec, rows in clients

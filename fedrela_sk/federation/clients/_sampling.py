@@ -6,8 +6,8 @@ from itertools import chain
 import numpy as np
 
 from fedrela_sk._random import Purpose, numpy_stream
-from fedrela_sk.federation.relabeling._schedule import choose_clients
 from fedrela_sk.participation import Participation
+from fedrela_sk.participation._uniform import draw_uniformly
 
 
 @dataclass(frozen=True)
@@ -79,3 +79,19 @@ def select_senders(rule, round, seed, weights, norms):
     stream = numpy_stream(seed, Purpose.SELECTION, round)
     positions, absolute = rule.select(round, stream, np.asarray(weights), np.asarray(norms))
     return positions.tolist(), absolute.tolist()
+
+
+def choose_clients(clients, share, round, seed):
+    """The clients of one round, drawn without replacement, ordered as `clients` are.
+
+    Parameters
+    ----------
+    clients : list of ClientSpec
+        Those with rows.
+    share : float in (0, 1]
+        max(1, round half up(share x number of clients)) take part.
+    """
+    if share == 1:
+        return list(clients)
+    stream = numpy_stream(seed, Purpose.PARTICIPATION, round)
+    return [clients[i] for i in draw_uniformly(stream, share, len(clients))]

@@ -25,8 +25,8 @@ def fitted_attributes(simulation, state, net, params, kept):
     kept : dict
         Position of a client to the model's tensors that stay there.
     """
-    plan = simulation.plan
-    y_relabeled = plan.classes[state.codes]
+    plan, clients = simulation.plan, state.clients
+    y_relabeled = plan.classes[clients.codes]
     write_tensors(net.module_, params)
     _forget_training(net)
     return {
@@ -35,19 +35,19 @@ def fitted_attributes(simulation, state, net, params, kept):
         "net_": net if plan.algorithm.averages else None,
         "clients_": [spec.rows for spec in plan.specs],
         "client_names_": [spec.key for spec in plan.specs],
-        "class_count_": class_count(plan, state),
+        "class_count_": class_count(plan, clients),
         "relabelers_": [
-            getattr(state.relabelings.get(spec.position), "relabeler", None) for spec in plan.specs
+            getattr(clients.relabelings.get(spec.position), "relabeler", None) for spec in plan.specs
         ],
         "y_relabeled_": y_relabeled,
         "relabeled_mask_": y_relabeled != plan.labels,
-        "kept_mask_": state.keep.copy(),
+        "kept_mask_": clients.keep.copy(),
         "relabel_round_": _relabel_round(plan, state),
         "history_": state.history,
         "_algorithm": plan.algorithm,
         "_takes_integers": not plan.data.X.dtype.is_floating_point,
-        "_report": relabeling_report(plan.specs, state.relabelings, plan.labels, y_relabeled),
-        "_own_models": OwnModels.of(plan.algorithm, net, params, kept, client_sizes(plan, state)),
+        "_report": relabeling_report(plan.specs, clients.relabelings, plan.labels, y_relabeled),
+        "_own_models": OwnModels.of(plan.algorithm, net, params, kept, client_sizes(plan, clients)),
     }
 
 
@@ -61,8 +61,10 @@ def snapshot(simulation, state):
     """Fitted attributes after the round that just ended, on a net and books of their own."""
     simulation.engine.forget()
     state = replace(state, history=copy.deepcopy(state.history))
-    params = simulation.server.predicting(state)
-    return fitted_attributes(simulation, state, independent_net(simulation.net), params, dict(state.kept))
+    params = simulation.server.predicting(state.server)
+    return fitted_attributes(
+        simulation, state, independent_net(simulation.net), params, dict(state.clients.kept)
+    )
 
 
 def _forget_training(net):

@@ -1,12 +1,7 @@
-"""When things happen: the relabel round, who is due, the learning rate, who takes part."""
+"""When clients relabel: the relabel round, and who is due in it or later."""
 
 import math
-from numbers import Integral, Real
-
-import numpy as np
-
-from fedrela_sk._random import Purpose, numpy_stream
-from fedrela_sk.participation._uniform import draw_uniformly
+from numbers import Integral
 
 
 def relabel_round(relabel_at, n_rounds):
@@ -52,28 +47,3 @@ def relabel_due(round, last, first, every, late):
     if late == "never":
         return round == latest_due
     return last is None or last < latest_due
-
-
-def lr_factor(lr_schedule, round):
-    """Factor on the learning rate in round index `round`: g^round, what a callable says, or 1."""
-    if lr_schedule is None:
-        return 1.0
-    with np.errstate(over="ignore"):
-        factor = lr_schedule(round) if callable(lr_schedule) else np.float64(lr_schedule) ** round
-    if not (isinstance(factor, Real) and np.isfinite(factor) and factor >= 0):
-        raise ValueError(f"lr_schedule must give a finite factor >= 0, got {factor!r} in round {round}.")
-    return float(factor)
-
-
-def choose_clients(clients, share, round, seed):
-    """The clients of one round, drawn without replacement, ordered as `clients` are.
-
-    Parameters
-    ----------
-    clients : list of ClientSpec
-        Those with rows.
-    share : float in (0, 1]
-        max(1, round half up(share x number of clients)) take part.
-    """
-    stream = numpy_stream(seed, Purpose.PARTICIPATION, round)
-    return [clients[i] for i in draw_uniformly(stream, share, len(clients))]

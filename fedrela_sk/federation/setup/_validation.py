@@ -11,7 +11,7 @@ from fedrela_sk._labels import check_groups, positions_in
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk._warnings import warn_user
 from fedrela_sk.exceptions import FedReLaWarning
-from fedrela_sk.federation.clients._weights import total_weight
+from fedrela_sk.federation.clients._counts import total_weight
 from fedrela_sk.federation.setup._inputs import codes_of, to_tensor
 from fedrela_sk.training._sparse import take_rows
 

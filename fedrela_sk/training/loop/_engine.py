@@ -1,5 +1,6 @@
 """The loop engine: one client after the other. The readable reference; runs any module."""
 
+from contextlib import nullcontext
 from functools import partial
 
 import torch
@@ -14,9 +15,9 @@ from fedrela_sk.training._net import read_settings, solver_of, tensors_of, write
 from fedrela_sk.training._posteriors import in_evaluation
 from fedrela_sk.training._recorder import own_places, recording_of
 from fedrela_sk.training._task import even_parts
-from fedrela_sk.training.loop._callbacks import LocalTrainingStopped, Notifier
-from fedrela_sk.training.loop._step import Stepper
-from fedrela_sk.training.runtime._generator import drawing_generators, seed_generators, training_draws
+from fedrela_sk.training.loop._callbacks import Notifier
+from fedrela_sk.training.loop._step import Listener, LocalTrainingStopped, Stepper
+from fedrela_sk.training.runtime._generator import forked_generators, seed_generators, training_draws
 from fedrela_sk.training.runtime._pristine import pristine_of
 
 # most clients that a worker takes at a time; changes no result
@@ -48,10 +49,12 @@ class LoopEngine:
         self.settings = read_settings(net)
         self.trainable = trainable_names(net.module_)
         self.frozen = frozen_names(net.module_)
-        self._notify = Notifier(net, self.settings.callbacks)
+        callbacks = self.settings.callbacks
+        self._notify = Notifier(net, callbacks) if callbacks else Listener()
         self._stepper = Stepper(net, data, algorithm, n_classes, self._notify)
-        self._draws = training_draws(net, self.settings.callbacks, algorithm)
-        self._pristine = pristine_of(net, self.settings.callbacks)
+        self._draws = training_draws(net, callbacks, algorithm)
+        self._pristine = pristine_of(net, callbacks)
+        self._draws_for_method = algorithm.loop_only is not None
         self._optimizer = None
         self._holds_state = False
         self._options = []
@@ -101,7 +104,7 @@ class LoopEngine:
         """The update of one client; errors name it, torch's generators stay as they were."""
         key, round = client.task.client.key, client.instructions.round
         try:
-            with drawing_generators(self._draws, self.net.device):
+            with forked_generators(self.net.device) if self._draws else nullcontext():
                 return self._train_client(client)
         except ClientError:
             raise
@@ -115,7 +118,7 @@ class LoopEngine:
     def _train_client(self, client):
         task, module = client.task, self.net.module_
         self._prepare(client)
-        recording = recording_of([task], self)
+        recording = recording_of([task], self) if task.record else None
         local = self._begin(client)
         with self._notify.listening():
             loss, n_steps, local, stops = self._epochs(client, local, recording)
@@ -148,7 +151,7 @@ class LoopEngine:
     def _begin(self, client):
         """What the hooks may read; a stream of its own for a method that draws."""
         model = self._stepper.model
-        if self.algorithm.loop_only is None:
+        if not self._draws_for_method:
             return client.begin(model)
         return client.begin(model, stream=client.stream(Purpose.METHOD))
 

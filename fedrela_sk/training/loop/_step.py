@@ -1,5 +1,6 @@
 """One optimizer step of one client: the batch's loss, the method's hooks around it, the user's callbacks."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
@@ -18,6 +19,39 @@ from fedrela_sk.training._model import Batch, Model
 from fedrela_sk.training._net import forward
 
 
+class Listener:
+    """What a client's training tells of itself; this one listens to nothing, `Notifier` calls skorch's callbacks."""
+
+    def listening(self):
+        """A block around a client's training."""
+        return nullcontext()
+
+    def train_begin(self, X, task):
+        """Training of a client begins."""
+
+    def train_end(self, X, task):
+        """It is over."""
+
+    def epoch_begin(self):
+        """A local epoch begins."""
+
+    def epoch_end(self):
+        """It is over."""
+
+    def batch_begin(self, batch):
+        """A step begins."""
+
+    def batch_end(self, batch, loss, output):
+        """It was taken."""
+
+    def grad_computed(self, params, batch):
+        """Gradients are there, before the optimizer sees them."""
+
+
+class LocalTrainingStopped(Exception):
+    """A callback ended a client's local training, as `skorch.callbacks.EarlyStopping` does."""
+
+
 class Stepper:
     """Takes the steps of clients that train one after the other, on the net's own module.
 
@@ -28,7 +62,7 @@ class Stepper:
         Its dtype and its mixing; rows come with every step.
     algorithm : Algorithm
     n_classes : int
-    notify : Notifier
+    notify : Listener
         Told of batches and gradients.
 
     Attributes

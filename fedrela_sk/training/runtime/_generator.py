@@ -57,16 +57,6 @@ def training_draws(net, callbacks, algorithm):
 
 
 @contextmanager
-def drawing_generators(draws, device):
-    """`forked_generators` for training that may draw, nothing for training that cannot."""
-    if not draws:
-        yield
-        return
-    with forked_generators(device):
-        yield
-
-
-@contextmanager
 def forked_generators(device):
     """Run a block whose draws leave global generators as they were, and no other thread's draws in between.
 

@@ -8,7 +8,7 @@ from fedrela_sk._random import Purpose
 from fedrela_sk.exceptions import ClientError, NetError
 from fedrela_sk.training._model import Model
 from fedrela_sk.training._net import read_settings
-from fedrela_sk.training.runtime._generator import drawing_generators, seed_generators, training_draws
+from fedrela_sk.training.runtime._generator import forked_generators, seed_generators, training_draws
 from fedrela_sk.training.stacked._chunk_run import ChunkRun
 from fedrela_sk.training.stacked._chunks import make_chunks
 from fedrela_sk.training.stacked._graph import NotStackable
@@ -88,7 +88,7 @@ class StackedEngine:
         """`ChunkUpdate` of one chunk, in a list; `tasks` are ordered as `units` orders them."""
         round = instructions.round
         try:
-            with drawing_generators(self._draws, self.net.device):
+            with forked_generators(self.net.device) if self._draws else nullcontext():
                 return [self._train(tasks, instructions)]
         except NetError as error:
             raise NetError(f"Round {round}, clients {_names(tasks)}: {error}") from error

@@ -72,7 +72,7 @@ def test_an_edit_after_the_import_is_told(tmp_path):
     ("file", "old", "new"),
     [
         ("algorithms/_fedprox.py", "0.5 *", "0.75 *"),
-        ("federation/relabeling/_schedule.py", "return float(factor)", "return 0.5 * float(factor)"),
+        ("federation/_server.py", "return float(factor)", "return 0.5 * float(factor)"),
     ],
 )
 def test_an_edited_checkout_shares_nothing_with_the_one_before(tmp_path, file, old, new):

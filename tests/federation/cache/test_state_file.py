@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedrela_sk.federation._state import State
+from fedrela_sk.federation._state import ClientStates, ServerState, State
 from fedrela_sk.federation.cache._state_file import FORMAT, CorruptEntry, read_state, write_state
 from fedrela_sk.report import History, RoundRecord
 
@@ -39,9 +39,8 @@ def make_record(round, **fields):
         valid_score=0.1 + 0.2,
         n_relabeled=0,
         relabeled_clients=(),
-        bytes_up=1,
-        bytes_down=2,
         seconds=1e-300,
+        traffic={"up": {"model": 1}, "down": {"reports": 2}},
         **fields,
     )
 
@@ -51,23 +50,20 @@ def make_state(fresh=False, best=False):
     params = {name: torch.zeros_like(tensor) for name, tensor in PARAMS.items()} if fresh else PARAMS
     history = History(("idle",), 0.25)
     history.notes.append("of the partition")
-    state = State(
-        params=params,
-        server={},
-        codes=np.array([0, 1, 1]),
-        keep=np.ones(3, dtype=bool),
-        history=history,
-    )
+    clients = ClientStates(np.array([0, 1, 1]), np.ones(3, dtype=bool))
+    state = State(ServerState(params, {}), clients, history)
     if fresh:
         return state
     history.append(make_record(0))
     history.append(make_record(1, notes=("client 'a' has one row", "ü")))
     history.notes.append("of a round")
-    state.server = {"momentum": torch.tensor([[1.0], [2.0]]), "a": torch.tensor(1.0)}
+    state.server.method = {"momentum": torch.tensor([[1.0], [2.0]]), "a": torch.tensor(1.0)}
     weight = params["z.weight"]
-    state.kept = {12: {"z.weight": -weight, "half": params["half"]}, 3: {"z.weight": weight * 3}}
-    state.clients = {3: {"d": torch.tensor(3.0), "c": torch.tensor(3.0)}, 0: {"c": torch.tensor(0.0)}}
-    state.recorded = {7: {"round": torch.tensor(1), "posteriors": torch.tensor([[0.25, 0.75]]).double()}}
+    state.clients.kept = {12: {"z.weight": -weight, "half": params["half"]}, 3: {"z.weight": weight * 3}}
+    state.clients.method = {3: {"d": torch.tensor(3.0), "c": torch.tensor(3.0)}, 0: {"c": torch.tensor(0.0)}}
+    state.clients.recorded = {
+        7: {"round": torch.tensor(1), "posteriors": torch.tensor([[0.25, 0.75]]).double()}
+    }
     if best:
         state.best = (0.1 + 0.2, 1, changed(params, 2), {3: {"z.weight": weight * 6}})
     return state
@@ -86,18 +82,18 @@ def test_everything_comes_back(tmp_path, best):
     state = make_state(best=best)
     write_state(tmp_path / "entry", state, KEY)
     found = read_state(tmp_path / "entry", make_state(fresh=True), KEY, 2)
-    assert_same_tree(found.params, state.params)
-    assert_same_tree(found.server, state.server)
-    for name in ("kept", "clients", "recorded"):
-        one, other = getattr(found, name), getattr(state, name)
+    assert_same_tree(found.server.params, state.server.params)
+    assert_same_tree(found.server.method, state.server.method)
+    for name in ("kept", "method", "recorded"):
+        one, other = getattr(found.clients, name), getattr(state.clients, name)
         assert list(one) == list(other)
         for position in one:
             assert_same_tree(one[position], other[position])
     assert [str(r.as_dict()) for r in found.history] == [str(r.as_dict()) for r in state.history]
     assert found.history.notes == state.history.notes
-    assert found.relabelings == {}
-    np.testing.assert_array_equal(found.codes, state.codes)
-    np.testing.assert_array_equal(found.keep, state.keep)
+    assert found.clients.relabelings == {}
+    np.testing.assert_array_equal(found.clients.codes, state.clients.codes)
+    np.testing.assert_array_equal(found.clients.keep, state.clients.keep)
     if not best:
         assert found.best is None
         return
@@ -110,9 +106,9 @@ def test_what_comes_back_shares_no_memory_and_may_be_written_to(tmp_path):
     state = make_state()
     write_state(tmp_path / "entry", state, KEY)
     found = read_state(tmp_path / "entry", make_state(fresh=True), KEY, 2)
-    found.params["z.weight"].zero_()
+    found.server.params["z.weight"].zero_()
     again = read_state(tmp_path / "entry", make_state(fresh=True), KEY, 2)
-    assert_same_tree(again.params, state.params)
+    assert_same_tree(again.server.params, state.server.params)
 
 
 def test_where_nothing_is_stored_nothing_comes_back(tmp_path):
@@ -285,7 +281,7 @@ def test_a_state_of_another_model_or_length_is_told(tmp_path):
         read_state(tmp_path / "entry", make_state(fresh=True), KEY, 3)
     for changes in ({"empty": torch.zeros(1, 3)}, {"more": torch.zeros(1)}):
         fresh = make_state(fresh=True)
-        fresh.params = fresh.params | changes
+        fresh.server.params = fresh.server.params | changes
         with pytest.raises(CorruptEntry, match=rf"holds another model: {next(iter(changes))}"):
             read_state(tmp_path / "entry", fresh, KEY, 2)
 

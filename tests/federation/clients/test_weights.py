@@ -3,12 +3,8 @@
 import numpy as np
 import pytest
 
-from fedrela_sk.federation.clients._weights import (
-    check_class_weight,
-    client_class_weights,
-    client_weights,
-    total_weight,
-)
+from fedrela_sk.federation._server import client_weights
+from fedrela_sk.federation.clients._counts import check_class_weight, client_class_weights, total_weight
 
 CLASSES = np.array(["a", "b", "c"])
 SIZES = np.array([4.0, 0.0, 2.5])

@@ -249,7 +249,9 @@ def test_what_is_recorded_is_used_once_and_never_in_vain(every, holding):
     sizes = []
     for round in range(4):
         simulation.run_round(state, round)
-        sizes.append({position: tuple(own["posteriors"].shape) for position, own in state.recorded.items()})
+        sizes.append(
+            {position: tuple(own["posteriors"].shape) for position, own in state.clients.recorded.items()}
+        )
     all_rows = dict.fromkeys(range(4), (15, 3))
     assert sizes == [all_rows if round in holding else {} for round in range(4)]
 
@@ -265,5 +267,5 @@ def test_what_a_client_records_does_not_depend_on_the_others():
         )
         simulation.present = simulation.present if not poison else [specs[2]]
         simulation.run_round(state, 0)
-        answers.append(state.recorded[2]["posteriors"])
+        answers.append(state.clients.recorded[2]["posteriors"])
     assert torch.equal(*answers)

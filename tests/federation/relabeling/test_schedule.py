@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from fedrela_sk.federation.relabeling._schedule import choose_clients, lr_factor, relabel_due, relabel_round
+from fedrela_sk.federation._server import lr_factor
+from fedrela_sk.federation.clients._sampling import choose_clients
+from fedrela_sk.federation.relabeling._schedule import relabel_due, relabel_round
 from tests.federation.helpers import make_spec
 
 

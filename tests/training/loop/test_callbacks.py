@@ -13,7 +13,8 @@ from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR, StepLR
 
 from fedrela_sk.exceptions import ClientError
-from fedrela_sk.training.loop._callbacks import LocalTrainingStopped, Notifier
+from fedrela_sk.training.loop._callbacks import Notifier
+from fedrela_sk.training.loop._step import Listener, LocalTrainingStopped
 from tests.training.helpers import OneWeight, Squared, make_loop, make_net, make_task, train, train_one
 
 
@@ -70,16 +71,16 @@ def test_events_are_those_of_skorch():
 
 
 def test_no_callbacks_no_history():
-    net = make_net()
-    notify = Notifier(net, ())
-    notify.train_begin(None, None)
-    notify.epoch_begin()
-    notify.batch_begin(None)
-    notify.batch_end(None, None, None)
-    notify.epoch_end()
-    notify.train_end(None, None)
-    notify("on_grad_computed")
-    assert len(net.history) == 0
+    loop = make_loop([1.0, 2.0])
+    train_one(loop, [0, 1], [0, 1])
+    assert len(loop.net.history) == 0
+
+
+def test_a_listener_knows_every_event_of_a_notifier():
+    def events(kind):
+        return {name for name in vars(kind) if not name.startswith("_")}
+
+    assert events(Notifier) == events(Listener)
 
 
 class Silent(Callback):

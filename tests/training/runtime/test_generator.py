@@ -10,13 +10,14 @@ from torch.nn.utils import parametrize
 from fedrela_sk._random import Purpose, integer_seed
 from fedrela_sk.algorithms import Algorithm, FedAvg
 from fedrela_sk.nets import MLP, Augmentation
+from fedrela_sk.training import Instructions, Loop, Stacked
 from fedrela_sk.training.runtime._generator import (
-    drawing_generators,
     forked_generators,
     module_draws,
     seed_generators,
     training_draws,
 )
+from tests.training import nets
 from tests.training.helpers import Squared, make_net
 
 
@@ -141,10 +142,13 @@ def test_training_may_draw_where_code_of_the_users_takes_part(changed, callbacks
     assert training_draws(net, callbacks, algorithm) is draws
 
 
-@pytest.mark.parametrize("draws", [True, False])
-def test_generators_are_kept_only_where_something_may_draw(draws, monkeypatch):
+@pytest.mark.parametrize("engine", [Loop(), Stacked()])
+@pytest.mark.parametrize(("algorithm", "n_forks"), [(FedAvg(), 0), (OwnAlgorithm(), 1)])
+def test_generators_are_kept_only_where_something_may_draw(engine, algorithm, n_forks, monkeypatch):
+    net, (data, clients) = nets.make_net(nets.Dense), nets.make_job([4, 4])
+    running = engine.start(net, data, algorithm, nets.N_CLASSES, 0)
     forks, fork = [], torch.random.fork_rng
     monkeypatch.setattr(torch.random, "fork_rng", lambda **options: forks.append(options) or fork(**options))
-    with drawing_generators(draws, "cpu"):
-        pass
-    assert forks == [{"devices": []}] * draws
+    list(running.train(nets.make_tasks(clients, nets.tensors_of(net.module_)), Instructions(0)))
+    turns = n_forks * (2 if running.name == "loop" else 1)  # each client, or the chunk
+    assert forks == [{"devices": []}] * turns

@@ -11,7 +11,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from fedrela_sk.training import LocalSettings, LocalTask
-from fedrela_sk.training._batches import batch_bounds, epoch_orders
+from fedrela_sk.training._client_round import epoch_orders
+from fedrela_sk.training._net import batch_bounds
 from fedrela_sk.training.stacked._chunks import BAND_RATIO, make_chunks, steps_of
 from fedrela_sk.training.stacked._chunks import chunk_batches as plan_orders
 
