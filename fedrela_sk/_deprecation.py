@@ -14,6 +14,28 @@ RENAMED = {
     "fedrela_sk.training.Stacked": {"cohort_size": "chunk_size"},
 }
 
+# rooms -> {name that was public by accident: the private module it comes from}
+PRIVATE = {
+    "fedrela_sk.training": {
+        "ENGINES": "_engine",
+        "LocalSettings": "_net",
+        "LoopEngine": "loop._engine",
+        "StackedEngine": "stacked._engine",
+        "build_net": "_net",
+        "check_forward": "_net",
+        "client_data": "_model",
+        "device_turn": "runtime._device",
+        "laid_out": "_layout",
+        "one_thread_is_enough": "_threads",
+        "posteriors": "_posteriors",
+        "read_settings": "_net",
+        "start_engine": "_engine",
+        "tensors_of": "_net",
+        "threads_for": "_threads",
+        "torch_threads": "_threads",
+    },
+}
+
 
 def old_keywords(function):
     """Decorator of a public function in `RENAMED`: the old keywords are passed on under their new names."""
@@ -52,6 +74,23 @@ def old_members(module):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         _warn(name, names[name], module)
         return getattr(import_module(module), names[name])
+
+    return __getattr__
+
+
+def private_members(module):
+    """A `__getattr__` for a room in `PRIVATE`: what was public there can still be had, with a warning."""
+    homes = PRIVATE[module]
+
+    def __getattr__(name):
+        if name not in homes:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        warn_user(
+            f"`{name}` of {module} is not part of its public names: it may change without notice, and {module} will "
+            f"no longer have it in fedrela_sk {REMOVED_IN}.",
+            FutureWarning,
+        )
+        return getattr(import_module(f"{module}.{homes[name]}"), name)
 
     return __getattr__
 

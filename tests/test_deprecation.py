@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, clone
 
 from fedrela_sk import _deprecation
 from fedrela_sk._deprecation import (
+    PRIVATE,
     REMOVED_IN,
     RENAMED,
     old_attributes,
@@ -62,6 +63,22 @@ def test_every_row_of_the_table_works(place, old, new):
         thing(**{old: 1, new: 1})
     if isinstance(thing, type):
         assert isinstance(getattr(thing, old), property)
+
+
+@pytest.mark.parametrize(
+    ("room", "name"), [(room, name) for room, names in PRIVATE.items() for name in names]
+)
+def test_what_was_public_by_accident_can_still_be_had(room, name):
+    module, home = import_module(room), import_module(f"{room}.{PRIVATE[room][name]}")
+    match = f"`{name}` of {room} is not part of its public names.*fedrela_sk {REMOVED_IN}"
+    assert warned(lambda: getattr(module, name), match) is getattr(home, name)
+    assert name not in module.__all__
+
+
+def test_what_was_never_there_is_an_attribute_error():
+    for room in PRIVATE:
+        with pytest.raises(AttributeError, match="no attribute 'no_such'"):
+            _ = import_module(room).no_such
 
 
 def test_old_names_are_gone_in_time():

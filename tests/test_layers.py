@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,31 @@ def test_what_works_without_nets_does_not_load_them(room):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def parts_of_rooms():
+    """For each room, what imports what among its files and folders."""
+    graphs = {}
+    for path in FILES:
+        own = path.relative_to(ROOT).with_suffix("").parts
+        if len(own) < 2 or own[-1] == "__init__":
+            continue
+        graph = graphs.setdefault(own[0], {})
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"fedrela_sk.{own[0]}."):
+                other = node.module.split(".")[2]
+                if other != own[1]:
+                    graph.setdefault(own[1], set()).add(other)
+    return graphs
+
+
+@pytest.mark.parametrize("room", sorted(parts_of_rooms()))
+def test_inside_a_room_imports_go_one_way(room):
+    """Files and folders of a room can be put in an order in which each imports only from those before it."""
+    graph = parts_of_rooms()[room]
+    assert set(TopologicalSorter(graph).static_order()) >= set(graph)  # CycleError names a circle
+
+
+def test_imports_inside_rooms_were_found():
+    assert parts_of_rooms()["training"]["_engine"] >= {"loop", "stacked", "_workers"}
+    assert "clients" in parts_of_rooms()["federation"]["_round"]

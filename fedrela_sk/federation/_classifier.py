@@ -19,15 +19,11 @@ from fedrela_sk.federation.fitted._serving import ServedClassifier
 from fedrela_sk.federation.setup._parameters import check_classes_for_instances, refuse_reserved
 from fedrela_sk.federation.setup._plan import make_plan
 from fedrela_sk.participation import Participation
-from fedrela_sk.training import (
-    ENGINES,
-    Engine,
-    device_turn,
-    start_engine,
-    threads_for,
-    torch_threads,
-)
+from fedrela_sk.training import Engine
+from fedrela_sk.training._engine import ENGINES, start_engine
+from fedrela_sk.training._threads import threads_for, torch_threads
 from fedrela_sk.training.runtime._autocast import fresh_casts
+from fedrela_sk.training.runtime._device import device_turn
 
 
 class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEstimator):

@@ -8,7 +8,7 @@ from fedrela_sk.federation._progress import logger, logging_to_stderr, round_lin
 from fedrela_sk.federation.cache._key import moved
 from fedrela_sk.federation.cache._rounds import CachedRounds, key_or_warning, warn_unused
 from fedrela_sk.federation.fitted._attributes import fitted_attributes, snapshot
-from fedrela_sk.training import tensors_of
+from fedrela_sk.training._net import tensors_of
 
 
 class FitMetadata(dict):

@@ -19,9 +19,9 @@ from fedrela_sk.federation.fitted._own_models import OwnModels
 from fedrela_sk.federation.relabeling._all_clients import relabel_clients
 from fedrela_sk.federation.relabeling._recorded import can_relabel, take_recorded, with_recording
 from fedrela_sk.report import History, RoundRecord
-from fedrela_sk.training import Instructions, posteriors
+from fedrela_sk.training import Instructions
 from fedrela_sk.training._net import write_tensors
-from fedrela_sk.training._posteriors import unit_of
+from fedrela_sk.training._posteriors import posteriors, unit_of
 
 
 class Simulation:

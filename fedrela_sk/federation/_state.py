@@ -1,81 +1,11 @@
-"""What a fit knows before its first round, and what changes from round to round."""
+"""What changes from round to round: what the server holds, what clients hold, what went on record."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from fedrela_sk import _tree
-from fedrela_sk.federation.setup._validation import Validation
 from fedrela_sk.report import History
-from fedrela_sk.training import LocalData
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything a fit knows before its first round.
-
-    Attributes
-    ----------
-    specs : list of ClientSpec
-        All clients by key, empty ones included.
-    data : LocalData
-    labels : ndarray of shape (n_rows,)
-        Original labels.
-    codes : ndarray of shape (n_rows,), int64
-        Original labels as positions in `classes`.
-    classes : ndarray of shape (n_classes,)
-    weights : ndarray of shape (n_rows,) or None
-        Row weights in float64.
-    validation : Validation or None
-    algorithm : Algorithm
-    relabeler : object or None
-    first_relabel : int or None
-    relabel_every : int or None
-    relabel_posteriors : dict
-    n_rounds : int
-    participation : float or Participation
-    client_weight, class_weight, lr_schedule : as in `FederatedClassifier`
-    select : str
-    seed : int
-    notes : tuple of str
-        What the history should say of the partition.
-    auxiliary : (tensor, tensor) or None
-        Rows that the server holds, and their classes.
-    local_data : object or None
-        What changes each client's rows before it trains.
-    targets : ndarray of shape (n_classes,), bool, or None
-        Classes that somebody has; the others were declared, and nothing is relabelled into them. None: all.
-    """
-
-    specs: list
-    data: LocalData
-    labels: np.ndarray
-    codes: np.ndarray
-    classes: np.ndarray
-    weights: np.ndarray | None
-    validation: Validation | None
-    algorithm: Any
-    relabeler: Any
-    first_relabel: int | None
-    relabel_every: int | None
-    relabel_posteriors: dict
-    n_rounds: int
-    participation: Any
-    client_weight: Any
-    class_weight: Any
-    lr_schedule: Any
-    select: str
-    seed: int
-    notes: tuple = ()
-    auxiliary: tuple | None = None
-    local_data: Any = None
-    targets: np.ndarray | None = None
-
-    @property
-    def records(self):
-        """Whether clients record the posteriors that they relabel by while they train."""
-        return self.relabel_posteriors["passes"] == "training"
 
 
 @dataclass

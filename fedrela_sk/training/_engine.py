@@ -10,8 +10,8 @@ from torch import nn
 from fedrela_sk._deprecation import old_attributes
 from fedrela_sk._sklearn import Interval, StrOptions, validate_parameter_constraints
 from fedrela_sk.exceptions import NetError
+from fedrela_sk.training._workers import WorkerPool
 from fedrela_sk.training.loop._engine import LoopEngine
-from fedrela_sk.training.runtime._workers import WorkerPool
 from fedrela_sk.training.stacked._engine import StackedEngine
 from fedrela_sk.training.stacked._graph import NotStackable
 

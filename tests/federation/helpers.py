@@ -10,13 +10,14 @@ from fedrela_sk._random import client_stream_id
 from fedrela_sk._update import ClientSpec
 from fedrela_sk.algorithms import FedAvg, RoundFacts
 from fedrela_sk.federation._round import Simulation
-from fedrela_sk.federation._state import Plan
 from fedrela_sk.federation.relabeling._one_client import (
     check_relabel_posteriors,
     collect_posteriors,
     relabel_alone,
 )
-from fedrela_sk.training import LocalData, Loop, build_net, tensors_of
+from fedrela_sk.federation.setup._plan import Plan
+from fedrela_sk.training import LocalData, Loop
+from fedrela_sk.training._net import build_net, tensors_of
 
 
 class Logits(nn.Linear):

@@ -15,7 +15,8 @@ from fedrela_sk import FederatedClassifier, FedReLaRelabeler
 from fedrela_sk.aggregation import WeightedMean
 from fedrela_sk.algorithms import FedAvg
 from fedrela_sk.exceptions import NetError, NotFiniteError
-from fedrela_sk.training import Stacked, torch_threads
+from fedrela_sk.training import Stacked
+from fedrela_sk.training._threads import torch_threads
 
 N_FEATURES, N_CLASSES = 4, 3
 RAGGED = (1, 2, 33, 70, 31, 32, 65, 5, 120)

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from torch import nn
 
 from fedrela_sk import FedReLaRelabeler
-from fedrela_sk.training import build_net
+from fedrela_sk.training._net import build_net
 from tests.federation.helpers import (
     Logits,
     Probabilities,

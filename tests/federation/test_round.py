@@ -11,7 +11,7 @@ from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError, Partiti
 from fedrela_sk.federation.clients._counts import class_count, client_sizes
 from fedrela_sk.federation.fitted._own_models import predict_alone
 from fedrela_sk.federation.setup._validation import Validation
-from fedrela_sk.training import posteriors
+from fedrela_sk.training._posteriors import posteriors
 from tests.federation.helpers import Logits, facts, make_conductor, make_net, make_rows, make_spec
 from tests.training.nets import server_round
 

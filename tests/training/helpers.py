@@ -9,7 +9,9 @@ from fedrela_sk._random import client_stream_id
 from fedrela_sk._update import ClientSpec
 from fedrela_sk.algorithms import FedAvg
 from fedrela_sk.algorithms._base import Algorithm
-from fedrela_sk.training import Instructions, LocalData, LocalTask, LoopEngine, build_net, tensors_of
+from fedrela_sk.training import Instructions, LocalData, LocalTask
+from fedrela_sk.training._net import build_net, tensors_of
+from fedrela_sk.training.loop._engine import LoopEngine
 
 
 class OneWeight(nn.Module):

@@ -10,7 +10,8 @@ from torch import nn
 from fedrela_sk._update import ClientSpec
 from fedrela_sk.algorithms import FedAvg, RoundFacts
 from fedrela_sk.federation._server import Aggregation
-from fedrela_sk.training import Instructions, LocalData, LocalTask, build_net, tensors_of
+from fedrela_sk.training import Instructions, LocalData, LocalTask
+from fedrela_sk.training._net import build_net, tensors_of
 
 N_FEATURES, N_CLASSES = 5, 3
 

@@ -12,9 +12,12 @@ from torch import nn
 from fedrela_sk import FederatedClassifier
 from fedrela_sk.algorithms import FedAvg
 from fedrela_sk.exceptions import NetError
-from fedrela_sk.training import ENGINES, Engine, Loop, LoopEngine, Stacked, StackedEngine, start_engine
+from fedrela_sk.training import Engine, Loop, Stacked
 from fedrela_sk.training import _engine as room
-from fedrela_sk.training.runtime._workers import WorkerPool
+from fedrela_sk.training._engine import ENGINES, start_engine
+from fedrela_sk.training._workers import WorkerPool
+from fedrela_sk.training.loop._engine import LoopEngine
+from fedrela_sk.training.stacked._engine import StackedEngine
 from tests.training import nets
 
 N_CLIENTS = 10

@@ -12,8 +12,14 @@ from torch import nn
 from fedrela_sk._random import Purpose, integer_seed
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.nets import MLP
-from fedrela_sk.training import build_net, read_settings, tensors_of
-from fedrela_sk.training._net import floating_dtype, forward, write_tensors
+from fedrela_sk.training._net import (
+    build_net,
+    floating_dtype,
+    forward,
+    read_settings,
+    tensors_of,
+    write_tensors,
+)
 
 X = np.zeros((6, 4), dtype=np.float32)
 Y = np.array([0, 1, 2, 0, 1, 2])

@@ -9,8 +9,8 @@ from torch import nn
 
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.nets import Augmentation
-from fedrela_sk.training import posteriors, tensors_of
-from fedrela_sk.training._posteriors import client_posteriors
+from fedrela_sk.training._net import tensors_of
+from fedrela_sk.training._posteriors import client_posteriors, posteriors
 from tests.training.helpers import OneWeight, make_net
 
 ROWS = torch.tensor([[0.0], [1.0], [-1.0], [2.0], [0.5]], dtype=torch.float64)

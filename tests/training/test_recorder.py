@@ -10,9 +10,12 @@ from skorch.callbacks import Callback
 from torch import nn
 
 from fedrela_sk.algorithms import Algorithm, FedAvg
-from fedrela_sk.training import Instructions, Loop, LoopEngine, Stacked, StackedEngine, posteriors
+from fedrela_sk.training import Instructions, Loop, Stacked
+from fedrela_sk.training._posteriors import posteriors
 from fedrela_sk.training._recorder import own_places
-from fedrela_sk.training.runtime._workers import WorkerPool
+from fedrela_sk.training._workers import WorkerPool
+from fedrela_sk.training.loop._engine import LoopEngine
+from fedrela_sk.training.stacked._engine import StackedEngine
 from tests.training import nets
 from tests.training.helpers import make_loop, make_task, train_one
 

@@ -19,7 +19,7 @@ from torch import nn
 
 from fedrela_sk import FederatedClassifier
 from fedrela_sk.exceptions import NetError
-from fedrela_sk.training import build_net
+from fedrela_sk.training._net import build_net
 from fedrela_sk.training._skorch_settings import LOADER, METHODS, PARAMETERS, PREFIXES
 from tests.training.helpers import make_loop, train_one
 

@@ -10,13 +10,13 @@ import skorch
 import torch
 
 from fedrela_sk import losses
-from fedrela_sk.federation._state import Plan
 from fedrela_sk.federation.cache._fingerprint import fingerprint
 from fedrela_sk.federation.cache._modules import global_hooks
 from fedrela_sk.federation.cache._not_keyable import NotKeyable
 from fedrela_sk.federation.cache._numerics import machine, sklearn_settings, torch_settings
 from fedrela_sk.federation.cache._package import check_untouched, edition
-from fedrela_sk.training import ENGINES
+from fedrela_sk.federation.setup._plan import Plan
+from fedrela_sk.training._engine import ENGINES
 
 # Parameters of `FederatedClassifier` that change nothing before the relabel round, or stand in the key in
 # another form: n_rounds and relabel_at as the relabel round and what is told of progress, random_state as the

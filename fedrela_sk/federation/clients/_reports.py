@@ -4,8 +4,9 @@ from fedrela_sk import _tree
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk.algorithms import Local
 from fedrela_sk.exceptions import ClientError, NotFiniteError
-from fedrela_sk.training import Model, client_data
+from fedrela_sk.training import Model
 from fedrela_sk.training._criterion import use_counts
+from fedrela_sk.training._model import client_data
 from fedrela_sk.training._net import write_tensors
 from fedrela_sk.training.runtime._replica import private_copy
 

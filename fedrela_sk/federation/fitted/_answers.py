@@ -8,7 +8,8 @@ from fedrela_sk._labels import accuracy, check_groups, positions_in, python_valu
 from fedrela_sk._warnings import warn_user
 from fedrela_sk.exceptions import FedReLaWarning
 from fedrela_sk.federation.setup._inputs import check_new_rows, to_tensor
-from fedrela_sk.training import posteriors, threads_for, torch_threads
+from fedrela_sk.training._posteriors import posteriors
+from fedrela_sk.training._threads import threads_for, torch_threads
 from fedrela_sk.training.runtime._autocast import fresh_casts
 
 

@@ -8,7 +8,7 @@ import torch
 
 from fedrela_sk._warnings import warn_user
 from fedrela_sk.exceptions import FedReLaWarning
-from fedrela_sk.training import posteriors
+from fedrela_sk.training._posteriors import posteriors
 from fedrela_sk.training.runtime._replica import replica_of
 
 

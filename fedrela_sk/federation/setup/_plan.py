@@ -1,7 +1,9 @@
 """Everything before round 0: the data checked, the clients made, the net built, the rows set aside."""
 
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -11,7 +13,6 @@ from fedrela_sk._random import seed_from
 from fedrela_sk._warnings import warn_user
 from fedrela_sk.algorithms._derived import check_sharing
 from fedrela_sk.exceptions import FedReLaWarning, NetError, PartitionError
-from fedrela_sk.federation._state import Plan
 from fedrela_sk.federation.clients._counts import check_class_weight
 from fedrela_sk.federation.relabeling._one_client import check_relabel_posteriors, note_of_weights
 from fedrela_sk.federation.relabeling._schedule import relabel_round
@@ -34,9 +35,10 @@ from fedrela_sk.federation.setup._parameters import (
 )
 from fedrela_sk.federation.setup._partition import make_clients
 from fedrela_sk.federation.setup._server_rows import auxiliary_rows
-from fedrela_sk.federation.setup._validation import rows_of_the_callers, set_aside, with_clients
-from fedrela_sk.training import LocalData, build_net, check_forward, laid_out, read_settings
-from fedrela_sk.training._net import floating_dtype
+from fedrela_sk.federation.setup._validation import Validation, rows_of_the_callers, set_aside, with_clients
+from fedrela_sk.training import LocalData
+from fedrela_sk.training._layout import laid_out
+from fedrela_sk.training._net import build_net, check_forward, floating_dtype, read_settings
 from fedrela_sk.training.stacked._chunks import steps_of
 
 # Parameters of `FederatedClassifier` that the rounds read as they are.
@@ -44,6 +46,73 @@ _AS_GIVEN = (
     "relabeler", "relabel_every", "n_rounds", "participation", "client_weight", "class_weight", "lr_schedule",
     "select", "local_data",
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a fit knows before its first round.
+
+    Attributes
+    ----------
+    specs : list of ClientSpec
+        All clients by key, empty ones included.
+    data : LocalData
+    labels : ndarray of shape (n_rows,)
+        Original labels.
+    codes : ndarray of shape (n_rows,), int64
+        Original labels as positions in `classes`.
+    classes : ndarray of shape (n_classes,)
+    weights : ndarray of shape (n_rows,) or None
+        Row weights in float64.
+    validation : Validation or None
+    algorithm : Algorithm
+    relabeler : object or None
+    first_relabel : int or None
+    relabel_every : int or None
+    relabel_posteriors : dict
+    n_rounds : int
+    participation : float or Participation
+    client_weight, class_weight, lr_schedule : as in `FederatedClassifier`
+    select : str
+    seed : int
+    notes : tuple of str
+        What the history should say of the partition.
+    auxiliary : (tensor, tensor) or None
+        Rows that the server holds, and their classes.
+    local_data : object or None
+        What changes each client's rows before it trains.
+    targets : ndarray of shape (n_classes,), bool, or None
+        Classes that somebody has; the others were declared, and nothing is relabelled into them. None: all.
+    """
+
+    specs: list
+    data: LocalData
+    labels: np.ndarray
+    codes: np.ndarray
+    classes: np.ndarray
+    weights: np.ndarray | None
+    validation: Validation | None
+    algorithm: Any
+    relabeler: Any
+    first_relabel: int | None
+    relabel_every: int | None
+    relabel_posteriors: dict
+    n_rounds: int
+    participation: Any
+    client_weight: Any
+    class_weight: Any
+    lr_schedule: Any
+    select: str
+    seed: int
+    notes: tuple = ()
+    auxiliary: tuple | None = None
+    local_data: Any = None
+    targets: np.ndarray | None = None
+
+    @property
+    def records(self):
+        """Whether clients record the posteriors that they relabel by while they train."""
+        return self.relabel_posteriors["passes"] == "training"
 
 
 def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val, groups_val=None):

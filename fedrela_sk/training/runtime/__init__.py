@@ -1,14 +1,11 @@
-"""What local training runs on: processes, threads, devices, memory, and the states that must not leak.
+"""What local training runs on: devices, random states, memory, and what must not leak from client to client.
 
 =============  =====================================================================================
 file           what it does
 =============  =====================================================================================
-`_workers`     chunks or clients over joblib workers
 `_shared`      the folder through which workers read the data
-`_threads`     how many torch threads a fit uses
 `_device`      one fit at a time on a GPU
 `_generator`   torch's and NumPy's global random states, seeded and put back
-`_layout`      memory format of images
 `_autocast`    casts of a caller's `torch.autocast` that would be stale
 `_interrupts`  Ctrl-C while skorch catches it
 `_pristine`    what a net, a criterion or a callback was before a client trained, put back

@@ -13,15 +13,15 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler, losses
 from fedrela_sk.algorithms import FedProx
 from fedrela_sk.exceptions import MemoryWarning
-from fedrela_sk.federation._state import Plan
 from fedrela_sk.federation.cache import _key as room
 from fedrela_sk.federation.cache._key import PARAMS_NOT_IN_KEY, PLAN_NOT_IN_KEY, key_entries
-from fedrela_sk.federation.setup._plan import make_plan
+from fedrela_sk.federation.setup._plan import Plan, make_plan
 from fedrela_sk.local_data import Mixup
 from fedrela_sk.losses import FocalLoss, LDAMLoss, PriorLoss
 from fedrela_sk.participation import Participation
 from fedrela_sk.participation._base import Choice
-from fedrela_sk.training import LocalData, Loop, Stacked, start_engine
+from fedrela_sk.training import LocalData, Loop, Stacked
+from fedrela_sk.training._engine import start_engine
 from tests.federation.cache.test_rounds import X, Y, assert_same, entries, fit, make
 from tests.federation.helpers import WithBatchNorm, make_net
 

@@ -10,7 +10,7 @@ from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.federation.relabeling import _all_clients as _relabeling_together
 from fedrela_sk.federation.relabeling._all_clients import relabel_clients
 from fedrela_sk.federation.relabeling._one_client import POSTERIOR_DEFAULTS
-from fedrela_sk.training import posteriors
+from fedrela_sk.training._posteriors import posteriors
 from tests.federation.helpers import (
     Logits,
     WithDropout,

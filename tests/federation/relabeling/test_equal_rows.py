@@ -10,8 +10,7 @@ from torch import nn
 
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler
 from fedrela_sk.relabel._told import fit_told
-from fedrela_sk.training import tensors_of
-from fedrela_sk.training._net import write_tensors
+from fedrela_sk.training._net import tensors_of, write_tensors
 from fedrela_sk.training._posteriors import in_evaluation, unit_of
 from tests.federation.helpers import make_fed, make_net
 

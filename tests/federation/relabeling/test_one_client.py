@@ -17,7 +17,7 @@ from fedrela_sk.federation.relabeling._one_client import (
     relabeling_report,
 )
 from fedrela_sk.nets import Augmentation
-from fedrela_sk.training import posteriors
+from fedrela_sk.training._posteriors import posteriors
 from tests.federation.helpers import (
     Logits,
     WithBatchNorm,

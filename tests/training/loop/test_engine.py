@@ -11,7 +11,8 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from fedrela_sk._update import WEIGHT_NBYTES
-from fedrela_sk.training import Instructions, tensors_of
+from fedrela_sk.training import Instructions
+from fedrela_sk.training._net import tensors_of
 from tests.training.helpers import TwoWeights, make_loop, make_task, same, train, train_one
 
 

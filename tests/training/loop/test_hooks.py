@@ -9,7 +9,8 @@ from torch import nn
 from fedrela_sk._update import WEIGHT_NBYTES
 from fedrela_sk.algorithms import Broadcast, FedAvg, LocalOnly
 from fedrela_sk.algorithms._base import Algorithm
-from fedrela_sk.training import Instructions, tensors_of
+from fedrela_sk.training import Instructions
+from fedrela_sk.training._net import tensors_of
 from tests.training.helpers import OneWeight, Prox, TwoWeights, make_loop, make_task, train, train_one
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from fedrela_sk.algorithms import FedAvg
 from fedrela_sk.algorithms._base import Algorithm
-from fedrela_sk.training import tensors_of
+from fedrela_sk.training._net import tensors_of
 from tests.training.helpers import make_loop, make_task, same, train, train_one
 
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from filelock import FileLock
 
-from fedrela_sk.training import device_turn
 from fedrela_sk.training.runtime import _device as room
+from fedrela_sk.training.runtime._device import device_turn
 
 DEVICE = "cuda:7"
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from fedrela_sk.training import LocalSettings, LocalTask
+from fedrela_sk.training import LocalTask
 from fedrela_sk.training._client_round import epoch_orders
-from fedrela_sk.training._net import batch_bounds
+from fedrela_sk.training._net import LocalSettings, batch_bounds
 from fedrela_sk.training.stacked._chunks import BAND_RATIO, make_chunks, steps_of
 from fedrela_sk.training.stacked._chunks import chunk_batches as plan_orders
 

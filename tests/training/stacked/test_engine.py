@@ -14,9 +14,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fedrela_sk import _tree
 from fedrela_sk.algorithms import Algorithm, Broadcast, FedAvg
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
-from fedrela_sk.training import Instructions, LoopEngine, NotStackable, StackedEngine
+from fedrela_sk.training import Instructions, NotStackable
+from fedrela_sk.training.loop._engine import LoopEngine
 from fedrela_sk.training.stacked import _chunk_run as _chunk_run
 from fedrela_sk.training.stacked._chunk_run import ChunkRun
+from fedrela_sk.training.stacked._engine import StackedEngine
 from tests.training import nets
 
 RAGGED = (1, 2, 33, 70, 400, 31, 32, 65, 5)

@@ -8,7 +8,9 @@ import torch
 from torch import nn
 
 from fedrela_sk.algorithms import FedAvg
-from fedrela_sk.training import Loop, NotStackable, Stacked, start_engine, tensors_of
+from fedrela_sk.training import Loop, NotStackable, Stacked
+from fedrela_sk.training._engine import start_engine
+from fedrela_sk.training._net import tensors_of
 from fedrela_sk.training.stacked._proof import telling_rows
 from fedrela_sk.training.stacked._stackable import stacked_forward
 from tests.training import nets

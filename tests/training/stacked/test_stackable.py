@@ -10,7 +10,8 @@ from torch import nn
 
 from fedrela_sk._tree import copy
 from fedrela_sk.algorithms import Algorithm
-from fedrela_sk.training import NotStackable, tensors_of
+from fedrela_sk.training import NotStackable
+from fedrela_sk.training._net import tensors_of
 from fedrela_sk.training.stacked._stackable import clip_rule, stacked_forward
 from tests.training import nets
 

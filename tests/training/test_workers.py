@@ -26,11 +26,12 @@ from torch import nn
 
 from fedrela_sk.algorithms import Algorithm, Broadcast, FedAvg
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
-from fedrela_sk.training import Instructions, LocalData, Loop, Stacked, torch_threads
+from fedrela_sk.training import Instructions, LocalData, Loop, Stacked
+from fedrela_sk.training import _workers as room
+from fedrela_sk.training._threads import torch_threads
+from fedrela_sk.training._workers import WorkerPool, _Message
 from fedrela_sk.training.runtime import _shared
-from fedrela_sk.training.runtime import _workers as room
 from fedrela_sk.training.runtime._shared import read_shared
-from fedrela_sk.training.runtime._workers import WorkerPool, _Message
 from tests.training import nets
 
 ROOT = Path(__file__).parents[3]
@@ -449,7 +450,7 @@ JOB = """
 import os, signal, sys, tempfile
 import joblib, numpy as np
 from tests.federation.helpers import make_fed, make_rows
-from tests.training.runtime.test_workers import Ends
+from tests.training.test_workers import Ends
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore it
 tempfile.tempdir = sys.argv[1]

@@ -12,10 +12,10 @@ from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
 from fedrela_sk.exceptions import NetError
+from fedrela_sk.training._layout import from_array, to_array
 from fedrela_sk.training._task import Instructions, LocalData, LocalTask
-from fedrela_sk.training.runtime._layout import from_array, to_array
+from fedrela_sk.training._threads import torch_threads
 from fedrela_sk.training.runtime._shared import SharedFolder, read_shared
-from fedrela_sk.training.runtime._threads import torch_threads
 
 # Thread to the token of a fit, with its data's version, and what this worker loaded for it. Not the threads'
 # own: a thread that frees tensors while the interpreter ends aborts the process.

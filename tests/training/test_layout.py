@@ -8,8 +8,8 @@ from torch import nn
 
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler
 from fedrela_sk.federation.setup import _plan as _planning
-from fedrela_sk.training import tensors_of
-from fedrela_sk.training.runtime._layout import from_array, laid_out, to_array
+from fedrela_sk.training._layout import from_array, laid_out, to_array
+from fedrela_sk.training._net import tensors_of
 
 STREAM = np.random.default_rng(0)
 IMAGES = STREAM.normal(size=(60, 3, 6, 6))

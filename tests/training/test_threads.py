@@ -9,8 +9,9 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from fedrela_sk.nets import MLP
-from fedrela_sk.training import build_net, one_thread_is_enough, threads_for, torch_threads
-from fedrela_sk.training.runtime import _threads as room
+from fedrela_sk.training import _threads as room
+from fedrela_sk.training._net import build_net
+from fedrela_sk.training._threads import one_thread_is_enough, threads_for, torch_threads
 
 
 @pytest.fixture(autouse=True)
