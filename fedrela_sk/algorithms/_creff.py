@@ -72,6 +72,7 @@ class CReFF(Algorithm):
         n_features=100,
         match_steps=100,
         match_lr=0.1,
+        *,
         retrain_epochs=300,
         retrain_lr=0.01,
         retrain_batch=32,

@@ -75,6 +75,7 @@ class FedLoGe(Algorithm):
         etf_norm=3.0,
         n_steps=10_000,
         aligned_norm=1.7,
+        *,
         head=None,
         predict_head="realigned",
         relabel_head="realigned",

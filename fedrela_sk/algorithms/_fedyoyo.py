@@ -80,6 +80,7 @@ class FedYoYo(Algorithm):
         blend="round",
         tau=1.5,
         temperature=1.5,
+        *,
         warmup=50,
         momentum=0.9,
         report_batch=32,

@@ -75,7 +75,9 @@ def load_cifar10(folder, split="train", *, return_X_y=False):
     read, paths = find_files(Path(folder), split, _LAYOUTS, "CIFAR-10")
     batches = [read(path) for path in paths]
     images, labels = (np.concatenate(parts) for parts in zip(*batches, strict=True))
-    return image_bunch(images, labels, IMAGE, CLASS_NAMES, __doc__, str(folder), return_X_y)
+    return image_bunch(
+        images, labels, IMAGE, CLASS_NAMES, description=__doc__, source=str(folder), return_X_y=return_X_y
+    )
 
 
 def read_npz(path):

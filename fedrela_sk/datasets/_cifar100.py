@@ -70,4 +70,6 @@ def load_cifar100(folder, split="train", *, return_X_y=False):
     """
     read, (path,) = find_files(Path(folder), split, _LAYOUTS, "CIFAR-100")
     images, labels = read(path)
-    return image_bunch(images, labels, IMAGE, CLASS_NAMES, __doc__, str(folder), return_X_y)
+    return image_bunch(
+        images, labels, IMAGE, CLASS_NAMES, description=__doc__, source=str(folder), return_X_y=return_X_y
+    )

@@ -93,7 +93,9 @@ def load_fashion_mnist(
         )
     images, labels = _from_openml(split, data_home) if missing else map(read_idx, paths)
     source = f"data set {DATA_ID} of OpenML" if missing else str(root)
-    return image_bunch(images, labels, (1, 28, 28), CLASS_NAMES, __doc__, source, return_X_y)
+    return image_bunch(
+        images, labels, (1, 28, 28), CLASS_NAMES, description=__doc__, source=source, return_X_y=return_X_y
+    )
 
 
 def _with_or_without_gz(path):

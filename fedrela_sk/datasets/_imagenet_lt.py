@@ -81,7 +81,15 @@ def load_imagenet_lt(root, split="train", *, list_file=None, size=64, n_jobs=Non
         delayed(read_picture)(Path(root) / path, image) for path, image in zip(paths, images, strict=True)
     )
     names = [str(k) for k in range(N_CLASSES)]
-    return image_bunch(images, labels, (3, size, size), names, __doc__, str(list_file), return_X_y)
+    return image_bunch(
+        images,
+        labels,
+        (3, size, size),
+        names,
+        description=__doc__,
+        source=str(list_file),
+        return_X_y=return_X_y,
+    )
 
 
 def read_list(path):

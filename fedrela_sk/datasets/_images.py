@@ -6,7 +6,7 @@ from sklearn.utils import Bunch
 from fedrela_sk.exceptions import DatasetError
 
 
-def image_bunch(images, labels, shape, class_names, description, source, return_X_y):
+def image_bunch(images, labels, shape, class_names, *, description, source, return_X_y):
     """Bunch of uint8 images (n, channels, height, width) and int64 labels.
 
     Parameters

@@ -307,7 +307,9 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
             "y": y,
             "metadata": FitMetadata(groups, sample_weight=sample_weight),
         }  # for callbacks
-        plan, net = make_plan(self, X, y, groups, sample_weight, X_val, y_val, groups_val)
+        plan, net = make_plan(
+            self, X, y, groups, sample_weight, X_val=X_val, y_val=y_val, groups_val=groups_val
+        )
         sizes = [len(spec.train_rows) for spec in plan.specs]
         with device_turn(net.device), fresh_casts(), torch_threads(threads_for(net, max(sizes))):
             engine, why = start_engine(
@@ -317,9 +319,9 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
                 plan.algorithm,
                 len(plan.classes),
                 plan.seed,
-                np.count_nonzero(sizes),
-                self.n_jobs,
-                torch.get_num_threads(),
+                n_clients=np.count_nonzero(sizes),
+                n_jobs=self.n_jobs,
+                n_threads=torch.get_num_threads(),
             )
             self.engine_ = f"{engine.name} ({why})"
             with closing(engine):

@@ -118,7 +118,7 @@ def client_report(estimator, X, y, groups):
         accuracy=hits.sum(axis=1) / n_rows,
         balanced_accuracy=np.nanmean(recall, axis=1),
         recall=recall,
-        log_loss=_log_loss(estimator, X, groups, true, client, n_rows, len(known)),
+        log_loss=_log_loss(estimator, X, groups, true, client, n_rows=n_rows, n_known=len(known)),
     )
 
 
@@ -134,7 +134,7 @@ def _table(client, true, shape, weights=None):
     return cells.reshape(shape)
 
 
-def _log_loss(estimator, X, groups, true, client, n_rows, n_known):
+def _log_loss(estimator, X, groups, true, client, *, n_rows, n_known):
     """Mean log loss of each client; `true` holds positions, those from `n_known` on were never seen."""
     if not hasattr(estimator, "predict_proba"):
         return np.full(len(n_rows), np.nan)

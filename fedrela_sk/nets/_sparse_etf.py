@@ -55,6 +55,7 @@ class SparseETF(nn.Module):
         sparsity=0.6,
         norm=0.1,
         n_steps=10_000,
+        *,
         lr=1e-4,
         bias=True,
         dtype=None,

@@ -63,13 +63,15 @@ class Stacked(Engine):
         validate_parameter_constraints(
             self._parameter_constraints, self.get_params(deep=False), caller_name="Stacked"
         )
-        return StackedEngine(net, data, algorithm, n_classes, seed, self.chunk_size, self.precision)
+        return StackedEngine(
+            net, data, algorithm, n_classes, seed, chunk_size=self.chunk_size, precision=self.precision
+        )
 
 
 ENGINES = {"loop": Loop, "stacked": Stacked}
 
 
-def start_engine(engine, net, data, algorithm, n_classes, seed, n_clients, n_jobs=None, n_threads=1):
+def start_engine(engine, net, data, algorithm, n_classes, seed, *, n_clients, n_jobs=None, n_threads=1):
     """The running engine of a fit, and why it is this one.
 
     Parameters
@@ -96,7 +98,7 @@ def start_engine(engine, net, data, algorithm, n_classes, seed, n_clients, n_job
     NetError
         If "stacked" was asked for and the net cannot be stacked.
     """
-    settings, running, why = _start_here(engine, net, data, algorithm, n_classes, seed, n_clients)
+    settings, running, why = _start_here(engine, n_clients, net, data, algorithm, n_classes, seed)
     if effective_n_jobs(n_jobs) == 1:
         return running, why
     if not _on_cpu(data):
@@ -111,13 +113,13 @@ def start_engine(engine, net, data, algorithm, n_classes, seed, n_clients, n_job
     return WorkerPool(running, settings.start, n_jobs, n_threads), why
 
 
-def _start_here(engine, net, data, algorithm, n_classes, seed, n_clients):
-    """(settings, running engine in this process, why)."""
+def _start_here(engine, n_clients, *job):
+    """(settings, running engine in this process, why); `job` is what `Engine.start` takes."""
     if isinstance(engine, str) and engine == "auto":
-        return _start_auto(net, data, algorithm, n_classes, seed, n_clients)
+        return _start_auto(n_clients, *job)
     settings = ENGINES[engine]() if isinstance(engine, str) else engine
     try:
-        running = settings.start(net, data, algorithm, n_classes, seed)
+        running = settings.start(*job)
     except NotStackable as reason:
         why = str(reason).rstrip(".")
         raise NetError(
@@ -127,16 +129,15 @@ def _start_here(engine, net, data, algorithm, n_classes, seed, n_clients):
     return settings, running, "asked for"
 
 
-def _start_auto(net, data, algorithm, n_classes, seed, n_clients):
+def _start_auto(n_clients, net, data, *rest):
     reason = _slower_stacked(net, data, n_clients)
     if reason is None:
         try:
-            settings = Stacked()
-            running = settings.start(net, data, algorithm, n_classes, seed)
-            return settings, running, f"{running.kind}, a small net" if _on_cpu(data) else running.kind
+            running = Stacked().start(net, data, *rest)
+            return Stacked(), running, f"{running.kind}, a small net" if _on_cpu(data) else running.kind
         except NotStackable as error:
             reason = str(error)
-    return Loop(), Loop().start(net, data, algorithm, n_classes, seed), reason
+    return Loop(), Loop().start(net, data, *rest), reason
 
 
 def _slower_stacked(net, data, n_clients):

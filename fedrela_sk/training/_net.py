@@ -94,7 +94,7 @@ def default_net(n_features, n_classes):
     )
 
 
-def build_net(estimator, X, y, n_classes, seed, prepare=None, own_loss=False, bare=False):
+def build_net(estimator, X, y, n_classes, seed, *, prepare=None, own_loss=False, bare=False):
     """An initialised copy of the caller's net; the caller's own stays as it is.
 
     Parameters

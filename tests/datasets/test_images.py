@@ -8,7 +8,9 @@ from fedrela_sk.exceptions import DatasetError
 
 
 def bunch_of(images, labels, return_X_y=False):
-    return image_bunch(images, labels, (1, 2, 2), ["a", "b"], "words", "the folder", return_X_y)
+    return image_bunch(
+        images, labels, (1, 2, 2), ["a", "b"], description="words", source="the folder", return_X_y=return_X_y
+    )
 
 
 def test_shape_and_types():

@@ -132,7 +132,7 @@ def make_conductor(
     classes = np.arange(int(codes.max()) + 1)
     algorithm = FedAvg() if algorithm is None else algorithm
     net = build_net(
-        make_net() if net is None else net, X, codes, len(classes), seed, algorithm.prepare_module
+        make_net() if net is None else net, X, codes, len(classes), seed, prepare=algorithm.prepare_module
     )
     X = torch.from_numpy(X).to(next(net.module_.parameters()).dtype)
     data = LocalData(X, None if weights is None else torch.from_numpy(weights).to(X.dtype))

@@ -275,7 +275,7 @@ def test_prediction_without_a_global_model():
     kept = {0: linear(np.log(3)), 2: linear(np.log(9))}
     sizes = np.array([1.0, 0.0, 3.0, 4.0])  # client 3 never trained: it predicts with what all start from
     positions = np.array([0, 2, -1, 1])
-    Q = predict_alone(net, linear(0.0), kept, sizes, rows, positions, 2)
+    Q = predict_alone(net, linear(0.0), kept, rows, positions, 2, sizes=sizes)
     mean = (1 * 0.75 + 3 * 0.9 + 4 * 0.5) / 8
     np.testing.assert_allclose(Q[:, 1], [0.75, 0.9, mean, mean], rtol=1e-6)
     np.testing.assert_allclose(Q.sum(1), 1, rtol=1e-12)

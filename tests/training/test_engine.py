@@ -26,7 +26,7 @@ N_CLIENTS = 10
 def start(engine, module=nets.Dense, n_clients=N_CLIENTS, n_jobs=None, n_rows=40, seed=0, **settings):
     net = nets.make_net(module, **settings)
     data, _ = nets.make_job((n_rows,), seed=seed)
-    return start_engine(engine, net, data, FedAvg(), nets.N_CLASSES, seed, n_clients, n_jobs)
+    return start_engine(engine, net, data, FedAvg(), nets.N_CLASSES, seed, n_clients=n_clients, n_jobs=n_jobs)
 
 
 class Wide(nn.Sequential):

@@ -156,7 +156,7 @@ def run(start, module, *, weighted=False, algorithm=None, n_jobs=None, record=Tr
 
 
 def small_chunks(*args):
-    return StackedEngine(*args, 3)
+    return StackedEngine(*args, chunk_size=3)
 
 
 @pytest.mark.parametrize("module", [nets.Dense, nets.Normed, nets.Residual, nets.Attention, nets.Convolution])

@@ -81,7 +81,7 @@ def _features(train, test):
     return train.astype(np.float32), test.astype(np.float32)
 
 
-def _job(X, y, groups, train, test, class_names, said, seed, **facts):
+def _job(X, y, groups, train, test, *, class_names, said, seed, **facts):
     rows = X.iloc if hasattr(X, "iloc") else X
     X_train, X_test = _features(rows[train], rows[test])
     cut = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=seed)
@@ -99,12 +99,12 @@ def _job(X, y, groups, train, test, class_names, said, seed, **facts):
     )
 
 
-def _repeated(X, y, groups, class_names, said, seed, train_size=0.5):
+def _repeated(X, y, groups, class_names, said, seed, *, train_size=0.5):
     """A stratified cut, another one for each seed."""
     train, test = train_test_split(np.arange(len(y)), train_size=train_size, stratify=y, random_state=seed)
     overlap = len(test) / len(train)
     said = f"{said}; a stratified {train_size:.0%} of {len(y):,} rows trains, the rest tests, each seed cuts anew"
-    return _job(X, y, groups, train, test, class_names, said, seed, overlap=overlap)
+    return _job(X, y, groups, train, test, class_names=class_names, said=said, seed=seed, overlap=overlap)
 
 
 def loans(seed):
@@ -133,7 +133,9 @@ def payments(seed):
     )
     facts = {"amount": bunch.amount[test], "day": bunch.day[test]}
     names = list(bunch.target_names)
-    return _job(bunch.data, bunch.target, bunch.groups, train, test, names, said, seed, **facts)
+    return _job(
+        bunch.data, bunch.target, bunch.groups, train, test, class_names=names, said=said, seed=seed, **facts
+    )
 
 
 def fraud(seed):
@@ -163,7 +165,7 @@ def _fraud(seed, kept=1.0):
     )
     X, groups, names = arrays["X"], arrays["region"].astype(int), ["genuine", "fraud"]
     facts = {"amount": X[test, 0].astype(float), "day": day[test]}
-    return _job(X, y, groups, train, test, names, said, seed, **facts)
+    return _job(X, y, groups, train, test, class_names=names, said=said, seed=seed, **facts)
 
 
 def _thinned(rows, y, kept):
@@ -181,7 +183,7 @@ def _dirichlet(X, labels, n_min, n_clients, seed, train_size=0.5):
     for client, (_, rows) in enumerate(split.split(np.zeros((len(y), 1)), y)):
         groups[rows] = client
     said = f"{said}; {n_clients} Dirichlet clients (alpha {ALPHA:g})"
-    return _repeated(X.iloc[kept], y, groups, class_names.tolist(), said, seed, train_size)
+    return _repeated(X.iloc[kept], y, groups, class_names.tolist(), said, seed, train_size=train_size)
 
 
 def shuttle(seed):

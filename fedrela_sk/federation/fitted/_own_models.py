@@ -12,7 +12,7 @@ from fedrela_sk.training._posteriors import posteriors
 from fedrela_sk.training.runtime._replica import replica_of
 
 
-def predict_alone(net, params, kept, sizes, X, positions, n_classes):
+def predict_alone(net, params, kept, X, positions, n_classes, *, sizes):
     """Posteriors from clients that never averaged: a row's own client, else the mean weighted by rows.
 
     Parameters
@@ -49,7 +49,7 @@ def predict_alone(net, params, kept, sizes, X, positions, n_classes):
     return Q
 
 
-def predict_personal(net, algorithm, params, kept, X, positions, n_classes):
+def predict_personal(net, params, kept, X, positions, n_classes, *, algorithm):
     """Posteriors from a global model and the clients' own: a row's own client, else the global one.
 
     Arguments that are not named here, and the result, are as in `predict_alone`.
@@ -122,8 +122,10 @@ class OwnModels:
     def predict(self, X, positions, n_classes):
         """Posteriors of rows whose clients stand at `positions`, -1 for unknown ones."""
         if self.algorithm.personal:
-            return predict_personal(self.net, self.algorithm, self.params, self.kept, X, positions, n_classes)
-        return predict_alone(self.net, self.params, self.kept, self.sizes, X, positions, n_classes)
+            return predict_personal(
+                self.net, self.params, self.kept, X, positions, n_classes, algorithm=self.algorithm
+            )
+        return predict_alone(self.net, self.params, self.kept, X, positions, n_classes, sizes=self.sizes)
 
 
 def _on_cpu(params):

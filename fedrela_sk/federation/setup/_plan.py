@@ -115,7 +115,7 @@ class Plan:
         return self.relabel_posteriors["passes"] == "training"
 
 
-def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val, groups_val=None):
+def make_plan(estimator, X, y, groups=None, sample_weight=None, *, X_val=None, y_val=None, groups_val=None):
     """The plan of a fit and its net.
 
     Parameters
@@ -157,9 +157,9 @@ def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val, groups_val=N
         codes,
         len(classes),
         seed,
-        algorithm.prepare_module,
-        algorithm.own_loss,
-        algorithm.bare_loss,
+        prepare=algorithm.prepare_module,
+        own_loss=algorithm.own_loss,
+        bare=algorithm.bare_loss,
     )
     check_sharing(algorithm, net.module_.state_dict())
     names = getattr(estimator, "feature_names_in_", None)
@@ -191,7 +191,7 @@ def make_plan(estimator, X, y, groups, sample_weight, X_val, y_val, groups_val=N
         seed=seed,
         notes=(*notes, *_leak(algorithm.auxiliary), *_caution(algorithm, specs, weights, net)),
         targets=_targets(codes, len(classes)),
-        auxiliary=auxiliary_rows(algorithm.auxiliary, X, codes, rows, classes, net, check_new),
+        auxiliary=auxiliary_rows(algorithm.auxiliary, X, codes, rows, classes, net=net, check=check_new),
         **{name: getattr(estimator, name) for name in _AS_GIVEN},
     )
     return plan, net

@@ -9,7 +9,7 @@ from fedrela_sk.exceptions import FedReLaError, LabelError
 from fedrela_sk.federation.setup._inputs import codes_of, to_tensor
 
 
-def auxiliary_rows(asked, X, codes, rows, classes, net, check):
+def auxiliary_rows(asked, X, codes, rows, classes, *, net, check):
     """The rows that `Algorithm.auxiliary` asks for.
 
     Parameters

@@ -40,7 +40,7 @@ class StackedEngine:
 
     name = "stacked"
 
-    def __init__(self, net, data, algorithm, n_classes, seed, chunk_size, precision=None):
+    def __init__(self, net, data, algorithm, n_classes, seed, *, chunk_size, precision=None):
         self.net = net
         self.data = data
         self.algorithm = algorithm

@@ -42,9 +42,9 @@ class Job:
 
 def job(**params):
     fed = make(**params)
-    plan, net = make_plan(fed, X, Y, None, None, None, None)
+    plan, net = make_plan(fed, X, Y)
     engine, _ = start_engine(
-        fed.engine, net, plan.data, plan.algorithm, 3, plan.seed, len(plan.specs), None, 1
+        fed.engine, net, plan.data, plan.algorithm, 3, plan.seed, n_clients=len(plan.specs)
     )
     return Job(fed.get_params(deep=False), plan, net, engine)
 

@@ -98,7 +98,7 @@ def test_a_class_without_a_row_in_training():
     """All of it may be set aside for validation."""
     codes, rows = np.array([0, 1, 2, 0]), np.array([0, 2, 3])
     with pytest.raises(LabelError, match="auxiliary has no row of class 'b'"):
-        auxiliary_rows(1, torch.zeros(4, 2), codes, rows, np.array(["a", "b", "c"]), None, None)
+        auxiliary_rows(1, torch.zeros(4, 2), codes, rows, np.array(["a", "b", "c"]), net=None, check=None)
 
 
 def test_an_unknown_label():

@@ -28,7 +28,7 @@ def both(module, sizes=RAGGED, *, weighted=False, dtype=torch.float64, chunk_siz
          rounds=3, skip=(), **params):  # fmt: skip
     """(tensors, losses) after some rounds of the loop and of the stacked engine, and the latter's kind."""
     answers = []
-    for make in (LoopEngine, lambda *args: StackedEngine(*args, chunk_size)):
+    for make in (LoopEngine, lambda *args: StackedEngine(*args, chunk_size=chunk_size)):
         net = nets.make_net(module, dtype, **params)
         data, clients = nets.make_job(sizes, dtype, weighted)
         engine = make(net, data, algorithm or FedAvg(), nets.N_CLASSES, 0)
@@ -130,7 +130,7 @@ def test_chunk_sizes_agree_and_are_folded_in_the_plans_order():
     assert_close(whole, cut, 1e-10)
     net = nets.make_net(nets.Dense)
     data, clients = nets.make_job((10, 200, 40, 100))
-    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 2)
+    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, chunk_size=2)
     updates = list(engine.train(nets.make_tasks(clients, nets.tensors_of(net.module_)), Instructions(0)))
     assert [[c.key for c in u.clients] for u in updates] == [[1, 3], [0, 2]]
     assert [u.steps.tolist() for u in updates] == [[14, 8], [2, 4]]
@@ -149,7 +149,7 @@ def test_one_batched_product_a_layer_and_step():
 
     net = nets.make_net(nets.Dense, max_epochs=1)
     data, clients = nets.make_job((64, 40, 96))
-    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
+    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, chunk_size=256)
     tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
     with Count() as count:
         list(engine.train(tasks, Instructions(0)))
@@ -212,7 +212,7 @@ def test_hooks_agree_with_the_loop(algorithm):
 def test_what_stays_at_a_client_is_not_sent():
     net = nets.make_net(nets.Dense)
     data, clients = nets.make_job((10, 20))
-    engine = StackedEngine(net, data, KeepsHead(), nets.N_CLASSES, 0, 256)
+    engine = StackedEngine(net, data, KeepsHead(), nets.N_CLASSES, 0, chunk_size=256)
     (update,) = engine.train(nets.make_tasks(clients, nets.tensors_of(net.module_)), Instructions(0))
     assert set(update.tensors) == {"0.weight", "0.bias"}
     assert set(update.kept) == {"2.weight", "2.bias"}
@@ -222,7 +222,7 @@ def test_what_stays_at_a_client_is_not_sent():
 def test_one_row_client_trains_with_frozen_norm_and_says_so():
     net = nets.make_net(nets.Normed)
     data, clients = nets.make_job((1, 20))
-    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
+    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, chunk_size=256)
     (update,) = engine.train(nets.make_tasks(clients, nets.tensors_of(net.module_)), Instructions(0))
     assert update.notes == (("client 0 has one row: BatchNorm in evaluation mode",), ())
     assert update.tensors["1.num_batches_tracked"].tolist() == [0, 2]
@@ -234,7 +234,7 @@ def test_padding_does_not_enter_batch_statistics():
     net = nets.make_net(nets.Normed, max_epochs=1, iterator_train__shuffle=False)
     data, clients = nets.make_job((5, 32))
     tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
-    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
+    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, chunk_size=256)
     run = ChunkRun(engine, tasks[::-1], Instructions(0))  # the full batch first
     assert run.plan.index.shape == (2, 32)
     assert run.plan.lengths.tolist() == [32, 5]
@@ -253,7 +253,7 @@ def test_one_row_under_a_norm_without_running_statistics_fails_as_in_the_loop():
     net = nets.make_net(nets.UntrackedNorm)
     data, clients = nets.make_job((4, 1))
     tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
-    for make in (LoopEngine, lambda *args: StackedEngine(*args, 256)):
+    for make in (LoopEngine, lambda *args: StackedEngine(*args, chunk_size=256)):
         with pytest.raises(ClientError, match="Expected more than 1 value per channel"):
             list(make(net, data, FedAvg(), nets.N_CLASSES, 0).train(tasks, Instructions(0)))
 
@@ -262,7 +262,7 @@ def test_batches_of_one_row_under_batch_norm_fail_as_in_the_loop():
     net = nets.make_net(nets.Normed, batch_size=1)
     data, clients = nets.make_job((4, 3))
     tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
-    for make in (LoopEngine, lambda *args: StackedEngine(*args, 256)):
+    for make in (LoopEngine, lambda *args: StackedEngine(*args, chunk_size=256)):
         with pytest.raises(ClientError, match="Expected more than 1 value per channel"):
             list(make(net, data, FedAvg(), nets.N_CLASSES, 0).train(tasks, Instructions(0)))
 
@@ -280,7 +280,7 @@ def test_dropout_follows_the_same_law_and_its_stream():
         updates = list(make.train(nets.make_tasks(clients, start), Instructions(round)))
         return torch.stack([s.tensors["2.weight"] - start["2.weight"] for u in updates for s in u.singles()])
 
-    stacked = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
+    stacked = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, chunk_size=256)
     loop = LoopEngine(net, data, FedAvg(), nets.N_CLASSES, 0)
     first, again, other, reference = move(stacked, 0), move(stacked, 0), move(stacked, 1), move(loop, 0)
     assert torch.equal(first, again)
@@ -296,7 +296,7 @@ def test_dropout_follows_the_same_law_and_its_stream():
 def test_torchs_generator_is_left_alone():
     net = nets.make_net(nets.Dense)
     data, clients = nets.make_job((5, 6))
-    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
+    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, chunk_size=256)
     before = torch.get_rng_state()
     list(engine.train(nets.make_tasks(clients, nets.tensors_of(net.module_)), Instructions(0)))
     assert torch.equal(torch.get_rng_state(), before)
@@ -307,7 +307,7 @@ def test_received_tensors_are_not_written_to():
     data, clients = nets.make_job((50, 60))
     start = {name: tensor.clone() for name, tensor in nets.tensors_of(net.module_).items()}
     copy = {name: tensor.clone() for name, tensor in start.items()}
-    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
+    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, chunk_size=256)
     list(engine.train(nets.make_tasks(clients, start), Instructions(0)))
     assert all(torch.equal(start[name], copy[name]) for name in start)
 
@@ -317,7 +317,7 @@ def test_another_clients_rows_change_nothing():
     net = nets.make_net(nets.Normed)
     data, clients = nets.make_job((50, 60, 7))
     tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
-    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
+    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, chunk_size=256)
     (update,) = engine.train(tasks, Instructions(0))
     data.X[:50] = np.nan
     data.X[110:] = np.nan
@@ -332,12 +332,12 @@ def test_loss_and_update_that_are_not_finite_name_the_client():
     net = nets.make_net(nets.Dense, lr=1e200)
     data, clients = nets.make_job((50, 60))
     tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
-    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
+    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, chunk_size=256)
     with pytest.raises(NotFiniteError, match=r"client [01] in round 7 is (nan|inf).*Lower the learning rate"):
         list(engine.train(tasks, Instructions(7)))
     one_step = nets.make_net(nets.Dense, lr=1e308, batch_size=-1, max_epochs=1)
     data.X[:] *= 1e3
-    engine = StackedEngine(one_step, data, FedAvg(), nets.N_CLASSES, 0, 256)
+    engine = StackedEngine(one_step, data, FedAvg(), nets.N_CLASSES, 0, chunk_size=256)
     with pytest.raises(NotFiniteError, match="update of client 0 in round 2 is not finite in"):
         list(engine.train(tasks, Instructions(2)))
 
@@ -345,7 +345,7 @@ def test_loss_and_update_that_are_not_finite_name_the_client():
 def test_output_that_does_not_fit_the_classes_names_round_and_clients():
     net = nets.make_net(nets.Dense)
     data, clients = nets.make_job((5, 6))
-    engine = StackedEngine(net, data, FedAvg(), 4, 0, 256)
+    engine = StackedEngine(net, data, FedAvg(), 4, 0, chunk_size=256)
     with pytest.raises(
         NetError, match=r"Round 3, clients \[0, 1\]: The module must return one column per class"
     ):
@@ -359,7 +359,7 @@ def test_other_failures_name_round_and_clients():
 
     net = nets.make_net(nets.Dense)
     data, clients = nets.make_job([5] * 7)
-    engine = StackedEngine(net, data, Fails(), nets.N_CLASSES, 0, 256)
+    engine = StackedEngine(net, data, Fails(), nets.N_CLASSES, 0, chunk_size=256)
     message = r"Clients \[0, 1, 2, 3, 4\] and 2 more failed in round 1: RuntimeError: no\. engine='loop'"
     with pytest.raises(ClientError, match=message):
         list(engine.train(nets.make_tasks(clients, nets.tensors_of(net.module_)), Instructions(1)))
@@ -371,7 +371,11 @@ def test_bfloat16_runs_and_stays_near():
     tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
     full, half = (
         next(
-            iter(StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256, p).train(tasks, Instructions(0)))
+            iter(
+                StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, chunk_size=256, precision=p).train(
+                    tasks, Instructions(0)
+                )
+            )
         )
         for p in (None, "bf16")
     )
@@ -398,14 +402,14 @@ def test_what_cannot_be_stacked_is_refused_with_the_reason(module, params, reaso
     net = nets.make_net(module, **params)
     data, _ = nets.make_job((5, 6))
     with pytest.raises(NotStackable, match=reason):
-        StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
+        StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, chunk_size=256)
 
 
 def test_layouts_of_batches_are_kept_up_to_a_number(monkeypatch):
     monkeypatch.setattr(_chunk_run, "KEPT_PLANS", 2)
     net = nets.make_net(nets.Dense, iterator_train__shuffle=False)
     data, clients = nets.make_job((5, 6, 7))
-    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, 256)
+    engine = StackedEngine(net, data, FedAvg(), nets.N_CLASSES, 0, chunk_size=256)
     tasks = nets.make_tasks(clients, nets.tensors_of(net.module_))
     for task in (*tasks, tasks[0]):
         list(engine.train([task], Instructions(0)))

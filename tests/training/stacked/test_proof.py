@@ -268,7 +268,7 @@ def trained(engine, make):
     """(global tensors after two rounds, engine's kind) of three clients."""
     data, clients = make_rows()
     net = make()
-    running, _ = start_engine(engine, net, data, FedAvg(), nets.N_CLASSES, 0, 3)
+    running, _ = start_engine(engine, net, data, FedAvg(), nets.N_CLASSES, 0, n_clients=3)
     return nets.run_rounds(running, net, clients, rounds=2)[0], running.name
 
 
