@@ -4,8 +4,33 @@ Public names load on first use, so ``import fedrela_sk`` does no work and does n
 """
 
 import importlib
+from typing import TYPE_CHECKING, Any
 
 from fedrela_sk._version import __version__
+
+if TYPE_CHECKING:  # what `__getattr__` loads, for editors and type checkers
+    from fedrela_sk import (
+        aggregation,
+        algorithms,
+        datasets,
+        exceptions,
+        federation,
+        imbalance,
+        local_data,
+        losses,
+        metrics,
+        nets,
+        participation,
+        plots,
+        relabel,
+        report,
+        splitters,
+        training,
+    )
+    from fedrela_sk.federation import FederatedClassifier, load_model, save_model
+    from fedrela_sk.imbalance import make_long_tailed, make_step_wise
+    from fedrela_sk.relabel import FedReLaRelabeler, FedReLaSampler, RelabelingClassifier
+    from fedrela_sk.splitters import DirichletSplit, QuantitySkewSplit, ShardSplit
 
 # public name -> the room that defines it
 _NAMES = {
@@ -41,10 +66,39 @@ _ROOMS = (
     "training",
 )
 
-__all__ = ["__version__", *_NAMES, *_ROOMS]
+__all__ = [
+    "DirichletSplit",
+    "FedReLaRelabeler",
+    "FedReLaSampler",
+    "FederatedClassifier",
+    "QuantitySkewSplit",
+    "RelabelingClassifier",
+    "ShardSplit",
+    "__version__",
+    "aggregation",
+    "algorithms",
+    "datasets",
+    "exceptions",
+    "federation",
+    "imbalance",
+    "load_model",
+    "local_data",
+    "losses",
+    "make_long_tailed",
+    "make_step_wise",
+    "metrics",
+    "nets",
+    "participation",
+    "plots",
+    "relabel",
+    "report",
+    "save_model",
+    "splitters",
+    "training",
+]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _NAMES:
         return getattr(importlib.import_module(f"fedrela_sk.{_NAMES[name]}"), name)
     if name in _ROOMS:
@@ -52,5 +106,5 @@ def __getattr__(name):
     raise AttributeError(f"module 'fedrela_sk' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted(__all__)

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from fedrela_sk._labels import check_names, positions_in, python_values, same_names, sorted_names
+from fedrela_sk._typing import Array
 from fedrela_sk.exceptions import LabelError, NotFiniteError, PosteriorError
 
 # how far a row of posteriors may be from summing to one, by bytes of the floating type it came in
@@ -44,7 +45,7 @@ def as_float(number):
     return float(number)
 
 
-def check_posteriors(posteriors):
+def check_posteriors(posteriors) -> Array:
     """Rows of class probabilities, one column per class.
 
     Parameters
@@ -133,7 +134,7 @@ def _spell(value):
     return "NaN" if np.isnan(value) else f"{value:.9g}"
 
 
-def check_labels(y, n_rows):
+def check_labels(y, n_rows) -> Array:
     """Labels as a one-dimensional array, one per row.
 
     Parameters

@@ -1,11 +1,16 @@
 """Old public names: each still works, with a FutureWarning that says the new one, until `REMOVED_IN`."""
 
+from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
+from typing import Any, TypeVar, cast
 
 from fedrela_sk._warnings import warn_user
 
 REMOVED_IN = "0.3"
+
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+_Class = TypeVar("_Class", bound=type)
 
 # public place -> {old name: new name}; a place is a room, a class of a room or a function of a room
 RENAMED = {
@@ -37,7 +42,7 @@ PRIVATE = {
 }
 
 
-def old_keywords(function):
+def old_keywords(function: _Decorated) -> _Decorated:
     """Decorator of a public function in `RENAMED`: the old keywords are passed on under their new names."""
     names = _names_of(function)
 
@@ -45,16 +50,21 @@ def old_keywords(function):
     def with_old_keywords(*args, **kwargs):
         return function(*args, **_translated(kwargs, names, function.__qualname__))
 
-    return with_old_keywords
+    return cast(_Decorated, with_old_keywords)
 
 
-def old_attributes(cls):
+def old_attributes(cls: _Class) -> _Class:
     """Decorator of a public class in `RENAMED`, an estimator or a record.
 
     The constructor and `set_params`, where there is one, take the old keywords, and the old attributes are
     there. `get_params`, `clone` and `repr` know only the new names. A pickle of an earlier version is read
     without a warning.
     """
+    _forward_old_names(cls)
+    return cls
+
+
+def _forward_old_names(cls):
     names = _names_of(cls)
     cls.__init__ = _method_with_old_keywords(cls.__init__, names, cls.__name__)
     if hasattr(cls, "set_params"):
@@ -62,7 +72,6 @@ def old_attributes(cls):
     cls.__setstate__ = _restoring(names, getattr(cls, "__setstate__", None))
     for old, new in names.items():
         setattr(cls, old, _forwarding(old, new, cls.__name__))
-    return cls
 
 
 def old_members(module):
@@ -152,7 +161,7 @@ def _restoring(names, inherited):
 def _forwarding(old, new, owner):
     """A property that reads and writes the attribute `new`."""
 
-    def read(self):
+    def read(self) -> Any:
         _warn(old, new, owner)
         return getattr(self, new)
 

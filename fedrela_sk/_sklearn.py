@@ -1,6 +1,8 @@
 """The one door to scikit-learn's private helpers: whatever moves there is mended here."""
 
-from sklearn.base import _fit_context
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
 from sklearn.callback._transport import close_listener, open_listener, send
 from sklearn.metrics._scorer import _BaseScorer
 from sklearn.model_selection._split import GroupsConsumerMixin
@@ -13,7 +15,6 @@ from sklearn.utils._param_validation import (
     Options,
     StrOptions,
     validate_parameter_constraints,
-    validate_params,
 )
 from sklearn.utils._tags import InputTags, Tags, get_tags
 from sklearn.utils.metaestimators import _safe_split
@@ -24,6 +25,18 @@ from sklearn.utils.validation import (
     _num_samples,
     validate_data,
 )
+
+if TYPE_CHECKING:  # scikit-learn has no types: what is decorated keeps its own
+    _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+
+    def _fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Decorated], _Decorated]: ...
+
+    def validate_params(
+        parameter_constraints: dict[str, Any], *, prefer_skip_nested_validation: bool
+    ) -> Callable[[_Decorated], _Decorated]: ...
+else:
+    from sklearn.base import _fit_context
+    from sklearn.utils._param_validation import validate_params
 
 __all__ = [
     "METHODS",

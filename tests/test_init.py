@@ -29,6 +29,7 @@ def test_a_room_is_an_attribute(name):
 
 def test_everything_is_listed_once():
     assert len(set(fedrela_sk.__all__)) == len(fedrela_sk.__all__)
+    assert set(fedrela_sk.__all__) == {"__version__", *fedrela_sk._NAMES, *fedrela_sk._ROOMS}
     assert dir(fedrela_sk) == sorted(fedrela_sk.__all__)
     namespace = {}
     exec("from fedrela_sk import *", namespace)

@@ -14,7 +14,7 @@ ROOT = Path(fedrela_sk.__file__).parent
 
 # From top to bottom; `_main` holds the parts of `__main__` and is below all others.
 ORDER = [
-    "_version", "exceptions", "_warnings", "_deprecation", "_sklearn", "_containers", "_labels", "_checks",
+    "_version", "_typing", "exceptions", "_warnings", "_deprecation", "_sklearn", "_containers", "_labels", "_checks",
     "_optional", "_philox", "_random", "_tree", "_traffic", "_update",
     "datasets", "imbalance", "splitters", "nets", "losses", "relabel", "aggregation", "participation",
     "local_data", "algorithms", "training", "metrics", "report", "federation", "plots", "flower", "_main",
@@ -28,10 +28,20 @@ def room_of(path):
     return path.relative_to(ROOT).with_suffix("").parts[0]
 
 
+def run_nodes(tree):
+    """All nodes of a module but those that only type checkers read, under ``if TYPE_CHECKING:``."""
+    left = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        left.extend(node.orelse if for_types else ast.iter_child_nodes(node))
+
+
 def imported(path):
     """(line, room or public name) of everything that a file imports from the package, functions included."""
     package = ["fedrela_sk", *path.relative_to(ROOT).parts[:-1]]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in run_nodes(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             modules = [alias.name.split(".") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -1,8 +1,11 @@
 """The weighted mean of the clients' tensors, folded one update at a time."""
 
 import math
+from typing import Any
 
 import torch
+
+from fedrela_sk._typing import Array, Tensors
 
 
 class WeightedMean:
@@ -23,13 +26,13 @@ class WeightedMean:
     {'w': tensor([3.])}
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.total_weight = 0.0
-        self._sums = {}
-        self._dtypes = {}
-        self._shapes = {}
+        self._sums: Tensors = {}
+        self._dtypes: dict[str, Any] = {}
+        self._shapes: dict[str, Any] = {}
 
-    def add(self, tensors, weight):
+    def add(self, tensors: Tensors, weight: float) -> None:
         """Fold one update in.
 
         Parameters
@@ -55,7 +58,7 @@ class WeightedMean:
             self._sums[name] = share if known is None else known.add_(share)
             self._dtypes[name] = tensor.dtype
 
-    def add_stack(self, stacks, weights):
+    def add_stack(self, stacks: Tensors, weights: Array) -> None:
         """Fold the updates of several clients in, in the order of their leading axis.
 
         Parameters
@@ -105,7 +108,7 @@ class WeightedMean:
                     f"{tuple(self._shapes[name])} and as {tuple(shape)}."
                 )
 
-    def result(self):
+    def result(self) -> Any:
         """The mean, each tensor in the dtype in which it came.
 
         Raises

@@ -1,10 +1,13 @@
 """A mean over updates whose weights may be negative."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 
+from fedrela_sk._typing import Array, Tensors
 from fedrela_sk.aggregation._mean import WeightedMean
 
 
@@ -30,11 +33,11 @@ class SignedMean:
     {'step': tensor([1.5000], dtype=torch.float64), 'var': tensor([3.])}
     """
 
-    def __init__(self, signed):
+    def __init__(self, signed: Sequence[str]) -> None:
         self.signed = tuple(signed)
         self._mean = WeightedMean()
 
-    def add(self, tensors, weight):
+    def add(self, tensors: Tensors, weight: float) -> None:
         """Fold one update in.
 
         Parameters
@@ -52,7 +55,7 @@ class SignedMean:
         scaled = {name: tensors[name].to(torch.float64) * weight for name in self.signed}
         self._mean.add(tensors | scaled, 1.0)
 
-    def add_stack(self, stacks, weights):
+    def add_stack(self, stacks: Tensors, weights: Array) -> None:
         """Fold the updates of several clients in, in the order of their leading axis.
 
         Parameters
@@ -75,7 +78,7 @@ class SignedMean:
             scaled[name] = stack * factors.reshape(-1, *[1] * (stack.ndim - 1))
         self._mean.add_stack(stacks | scaled, np.ones(len(weights)))
 
-    def result(self):
+    def result(self) -> Any:
         """The means: of `signed` in float64, of other tensors as `WeightedMean` gives them.
 
         Raises

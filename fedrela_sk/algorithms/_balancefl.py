@@ -1,9 +1,12 @@
 """BalanceFL (Shuai et al. 2022): balanced batches, noise on features, absent classes kept as they were."""
 
+from typing import Literal
+
 import numpy as np
 import torch
 from torch.nn import functional as F
 
+from fedrela_sk._typing import Array, Batch, ClientData, Local, Model, Module, Tensor, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice, check_whole
 from fedrela_sk.algorithms._heads import features_of, linear, marked
@@ -50,8 +53,14 @@ class BalanceFL(Algorithm):
     neutral_reason = "its batches are balanced at every setting"
 
     def __init__(
-        self, distill=1.0, temperature=2.0, entropy=0.002, n_noise=500, counts="original", head=None
-    ):
+        self,
+        distill: float = 1.0,
+        temperature: float = 2.0,
+        entropy: float = 0.002,
+        n_noise: int = 500,
+        counts: Literal["original", "relabeled"] = "original",
+        head: str | None = None,
+    ) -> None:
         self.distill = distill
         self.temperature = temperature
         self.entropy = entropy
@@ -59,26 +68,28 @@ class BalanceFL(Algorithm):
         self.counts = counts
         self.head = head
 
-    def check(self):
+    def check(self) -> None:
         check_at_least("distill", self.distill, 0)
         check_at_least("temperature", self.temperature, 0, above=True)
         check_at_least("entropy", self.entropy, 0)
         check_whole("n_noise", self.n_noise, 1)
         check_choice("counts", self.counts, ("original", "relabeled"))
 
-    def prepare_module(self, module, n_classes):
+    def prepare_module(self, module: Module, n_classes: int) -> Module:
         return marked(module, n_classes, self.head)
 
-    def client_order(self, y, n_epochs, n_classes, stream):
+    def client_order(
+        self, y: Array, n_epochs: int, n_classes: int, stream: np.random.Generator
+    ) -> Array | None:
         return np.stack([balanced_order(y, stream) for _ in range(n_epochs)])
 
-    def client_begin(self, model, data, local):
+    def client_begin(self, model: Model, data: ClientData, local: Local) -> Tensors:
         features = features_of(model, data.X)
         root = square_root(mean_class_covariance(features, data.y, data.weights))
         draws = torch.from_numpy(local.stream.standard_normal((self.n_noise, len(root))))
         return {"noise": (draws.to(root) @ root).to(features)}
 
-    def client_loss(self, model, batch, local):
+    def client_loss(self, model: Model, batch: Batch, local: Local) -> Tensor | tuple[Tensor, Tensors]:
         h, logits = model.features(batch.x)
         received = model.frozen(batch.x, local.anchor)[1]
         noisy = linear(model.params, model.head, h + self._noise(batch.y, local))

@@ -1,7 +1,25 @@
 """The hooks of a federated method; FedAvg is the default of every one of them."""
 
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
 from sklearn.base import BaseEstimator
 
+from fedrela_sk._typing import (
+    Array,
+    Batch,
+    ClientData,
+    Job,
+    Local,
+    LocalRun,
+    Model,
+    Module,
+    Query,
+    RoundFacts,
+    Tensor,
+    Tensors,
+)
 from fedrela_sk.aggregation import WeightedMean
 from fedrela_sk.algorithms._derived import (
     Derived,
@@ -65,16 +83,16 @@ class Algorithm(BaseEstimator):
     own_loss = Derived(replaces_loss)
     bare_loss = Derived(replaces_loss)
     auxiliary = None
-    neutral = None
+    neutral: dict[str, Any] | None = None
     neutral_reason = "not stated"
     neutral_weights = "size"
 
     # --- before round 0 ---------------------------------------------------------------------------------------
 
-    def check(self):
+    def check(self) -> None:
         """Raise a ValueError where a hyper-parameter is out of its range; called at every fit."""
 
-    def caution(self, lr, n_steps):
+    def caution(self, lr: float, n_steps: float) -> str | None:
         """What a user should know before training with these hyper-parameters, a sentence; None: nothing.
 
         It becomes a note in ``history_.notes`` and one warning.
@@ -88,39 +106,39 @@ class Algorithm(BaseEstimator):
         """
         return None
 
-    def prepare_module(self, module, n_classes):
+    def prepare_module(self, module: Module, n_classes: int) -> Module:
         """The module to train, perhaps with another head.
 
         Runs under the stream of the initial weights: what it draws from torch's generator is reproducible.
         """
         return module
 
-    def shared(self, names):
+    def shared(self, names: Iterable[str]) -> tuple[str, ...]:
         """Names of the tensors that travel; all others stay at their client between rounds."""
         return tuple(names)
 
-    def server_init(self, params, job):
+    def server_init(self, params: Tensors, job: Job) -> Tensors:
         """State of the server before round 0, a dictionary of tensors; `job` is a `Job`."""
         return {}
 
-    def client_init(self, params):
+    def client_init(self, params: Tensors) -> Tensors:
         """State of a client before it first takes part, a dictionary of tensors."""
         return {}
 
     # --- at the start of a round -----------------------------------------------------------------------------
 
-    def server_query(self, round):
+    def server_query(self, round: int) -> Query | None:
         """A `Query` that clients answer before they train in this round; None: no question."""
         return None
 
-    def server_broadcast(self, server_state):
+    def server_broadcast(self, server_state: Tensors) -> Broadcast:
         """What travels to clients beside the model, a `Broadcast`.
 
         Hooks at a client find what it sends every round and the first time in ``local.server``.
         """
         return Broadcast()
 
-    def server_weights(self, weights, clients, server_state):
+    def server_weights(self, weights: Array, clients: Array, server_state: Tensors) -> Array:
         """Aggregation weights of the clients of a round.
 
         Parameters
@@ -135,7 +153,7 @@ class Algorithm(BaseEstimator):
 
     # --- at a client -----------------------------------------------------------------------------------------
 
-    def client_begin(self, model, data, local):
+    def client_begin(self, model: Model, data: ClientData, local: Local) -> Tensors:
         """Tensors computed before a client's first step, ``local.start`` of every later hook.
 
         Parameters
@@ -148,7 +166,9 @@ class Algorithm(BaseEstimator):
         """
         return {}
 
-    def client_order(self, y, n_epochs, n_classes, stream):
+    def client_order(
+        self, y: Array, n_epochs: int, n_classes: int, stream: np.random.Generator
+    ) -> Array | None:
         """Rows of every epoch, ndarray of shape (n_epochs, n_rows); None for the usual order.
 
         Parameters
@@ -160,7 +180,7 @@ class Algorithm(BaseEstimator):
         """
         return None
 
-    def client_row_losses(self, logits, y, local):
+    def client_row_losses(self, logits: Tensor, y: Tensor, local: Local) -> Tensor:
         """Loss of every row from its logits, in the place of the criterion's.
 
         Engines call it where a method overrides it, and no other caller does: without it, and without
@@ -183,7 +203,7 @@ class Algorithm(BaseEstimator):
         """
         raise NotImplementedError(self._no_loss("client_row_losses"))
 
-    def client_loss(self, model, batch, local):
+    def client_loss(self, model: Model, batch: Batch, local: Local) -> Tensor | tuple[Tensor, Tensors]:
         """Loss of a batch where the rows' logits alone do not give it, in the place of the criterion's.
 
         Called as `client_row_losses` is; a method overrides one of the two at most.
@@ -214,22 +234,22 @@ class Algorithm(BaseEstimator):
             "method with neither client_row_losses nor client_loss trains by the net's criterion."
         )
 
-    def client_penalty(self, params, local):
+    def client_penalty(self, params: Tensors, local: Local) -> Tensor | float:
         """A scalar tensor that is added to the loss of every batch."""
         return 0.0
 
-    def client_correct(self, grads, params, local):
+    def client_correct(self, grads: Tensors, params: Tensors, local: Local) -> Tensors:
         """The gradients that the optimiser sees, ``{name: tensor}``."""
         return grads
 
-    def client_decoupled(self, params, local):
+    def client_decoupled(self, params: Tensors, local: Local) -> Tensors:
         """Directions ``{name: tensor}`` that a step takes beside the optimiser, past its momentum.
 
         `params` are those before the step; the learning rate times a direction is taken off after it.
         """
         return {}
 
-    def client_finish(self, params, local, run):
+    def client_finish(self, params: Tensors, local: Local, run: LocalRun) -> tuple[Tensors, Tensors]:
         """(tensors to send, new client state) after local training; `run` is a `LocalRun`.
 
         Tensors beside the model's own may be sent; they are aggregated and counted like the others.
@@ -238,22 +258,28 @@ class Algorithm(BaseEstimator):
 
     # --- at the server ---------------------------------------------------------------------------------------
 
-    def server_aggregator(self):
+    def server_aggregator(self) -> Any:
         """A new object with `add(tensors, weight)` and `result()`."""
         return WeightedMean()
 
-    def server_step(self, params, aggregated, server_state, facts):
+    def server_step(
+        self, params: Tensors, aggregated: Tensors, server_state: Tensors, facts: RoundFacts
+    ) -> tuple[Tensors, Tensors]:
         """(new global tensors, new server state) from what `server_aggregator` gave."""
         return params | {name: tensor for name, tensor in aggregated.items() if name in params}, server_state
 
-    def server_train(self, model, params, server_state, facts):
+    def server_train(
+        self, model: Model, params: Tensors, server_state: Tensors, facts: RoundFacts
+    ) -> tuple[Tensors, Tensors]:
         """(new global tensors, new server state) after `server_step`: training on what the server itself holds.
 
         Runs under the stream (seed, "server", round): what it draws from torch's generator is reproducible.
         """
         return params, server_state
 
-    def predict_params(self, params, server_state, model, relabeling=False):
+    def predict_params(
+        self, params: Tensors, server_state: Tensors, model: Model, relabeling: bool = False
+    ) -> Tensors:
         """The tensors that predict, from the global ones.
 
         Parameters
@@ -267,7 +293,7 @@ class Algorithm(BaseEstimator):
         """
         return params
 
-    def personal_params(self, params, own):
+    def personal_params(self, params: Tensors, own: Tensors) -> Tensors:
         """The tensors that predict for one client, from those that predict globally and its `own`.
 
         `own` are the model's tensors that stay at the client.
@@ -276,11 +302,11 @@ class Algorithm(BaseEstimator):
 
     # --- which of them are used ------------------------------------------------------------------------------
 
-    def unused_hooks(self):
+    def unused_hooks(self) -> tuple[str, ...]:
         """Names of own hooks that change nothing under these hyper-parameters; engines skip them."""
         return ()
 
-    def uses(self, hook):
+    def uses(self, hook: str) -> bool:
         """Whether engines call this method's own `hook`: it overrides the base's, and is not among the unused."""
         own = getattr(type(self), hook) is not getattr(Algorithm, hook)
         return own and hook not in self.unused_hooks()

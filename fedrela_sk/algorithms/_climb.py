@@ -1,8 +1,11 @@
 """CLIMB (Shen et al. 2022): clients whose loss is far above the average get more weight."""
 
+from typing import Any, Literal
+
 import numpy as np
 import torch
 
+from fedrela_sk._typing import Array, ClientData, Job, Local, LocalRun, Model, RoundFacts, Tensors
 from fedrela_sk.aggregation import SignedMean
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice, check_whole
@@ -59,8 +62,14 @@ class CLIMB(Algorithm):
     neutral_weights = "uniform"
 
     def __init__(
-        self, epsilon=0.2, dual_lr=1.0, dual_every=5, max_dual=100.0, losses="mean", negative="allow"
-    ):
+        self,
+        epsilon: float = 0.2,
+        dual_lr: float = 1.0,
+        dual_every: int = 5,
+        max_dual: float = 100.0,
+        losses: Literal["mean", "sum_of_batches"] = "mean",
+        negative: Literal["allow", "clip"] = "allow",
+    ) -> None:
         self.epsilon = epsilon
         self.dual_lr = dual_lr
         self.dual_every = dual_every
@@ -68,7 +77,7 @@ class CLIMB(Algorithm):
         self.losses = losses
         self.negative = negative
 
-    def check(self):
+    def check(self) -> None:
         check_at_least("epsilon", self.epsilon, 0)
         check_at_least("dual_lr", self.dual_lr, 0)
         check_whole("dual_every", self.dual_every, 1)
@@ -76,16 +85,16 @@ class CLIMB(Algorithm):
         check_choice("losses", self.losses, ("mean", "sum_of_batches"))
         check_choice("negative", self.negative, ("allow", "clip"))
 
-    def server_init(self, params, job):
+    def server_init(self, params: Tensors, job: Job) -> Tensors:
         zeros = torch.zeros(job.n_clients, dtype=torch.float64)
         return {"duals": zeros, "excess": zeros}
 
-    def server_query(self, round):
+    def server_query(self, round: int) -> Query | None:
         if round % self.dual_every:
             return None
         return Query(self.client_report, self.server_gather, whom="all")
 
-    def client_report(self, model, data, local):
+    def client_report(self, model: Model, data: ClientData, local: Local) -> Tensors:
         """The loss of the model that a client received, on its own rows."""
         with torch.no_grad():
             batches = data.batches(model.criterion)
@@ -97,7 +106,7 @@ class CLIMB(Algorithm):
         parts = zip((weights * losses).split(size), counted.split(size), strict=True)
         return {"loss": sum(_ratio(loss.sum(), count.sum()) for loss, count in parts)}
 
-    def server_gather(self, reports, server_state, facts):
+    def server_gather(self, reports: dict[int, Tensors], server_state: Tensors, facts: RoundFacts) -> Tensors:
         """The step of the lambdas that is due since the last reports; the new ones are kept for the next."""
         duals = server_state["duals"] + self.dual_lr * server_state["excess"] / facts.n_clients
         numbers = sorted(reports)
@@ -106,20 +115,22 @@ class CLIMB(Algorithm):
         excess[numbers] = losses - losses.mean() - self.epsilon
         return {"duals": duals.clamp(0, self.max_dual), "excess": excess}
 
-    def server_weights(self, weights, clients, server_state):
+    def server_weights(self, weights: Array, clients: Array, server_state: Tensors) -> Array:
         duals = server_state["duals"].numpy()
         own = (1 + duals - duals.mean())[clients]
         return own if self.negative == "allow" else np.maximum(own, 0.0)
 
-    def client_finish(self, params, local, run):
+    def client_finish(self, params: Tensors, local: Local, run: LocalRun) -> tuple[Tensors, Tensors]:
         steps = [(params[name] - local.anchor[name]).flatten() for name in run.trainable]
         rest = {name: tensor for name, tensor in params.items() if name not in run.trainable}
         return rest | {STEP: torch.cat(steps)}, local.state
 
-    def server_aggregator(self):
+    def server_aggregator(self) -> Any:
         return SignedMean([STEP])
 
-    def server_step(self, params, aggregated, server_state, facts):
+    def server_step(
+        self, params: Tensors, aggregated: Tensors, server_state: Tensors, facts: RoundFacts
+    ) -> tuple[Tensors, Tensors]:
         names = facts.trainable
         parts = aggregated[STEP].split([params[name].numel() for name in names])
         steps = {name: part.view_as(params[name]) for name, part in zip(names, parts, strict=True)}

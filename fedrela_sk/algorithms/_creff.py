@@ -1,9 +1,12 @@
 """CReFF (Shang et al. 2022): the server re-trains the classifier on features made from gradients."""
 
+from typing import Literal
+
 import torch
 from torch.nn import functional as F
 
 from fedrela_sk._random import Purpose, numpy_stream
+from fedrela_sk._typing import ClientData, Job, Local, Model, Module, RoundFacts, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice, check_whole
 from fedrela_sk.algorithms._heads import features_of, marked, path
@@ -69,18 +72,18 @@ class CReFF(Algorithm):
 
     def __init__(
         self,
-        n_features=100,
-        match_steps=100,
-        match_lr=0.1,
+        n_features: int = 100,
+        match_steps: int = 100,
+        match_lr: float = 0.1,
         *,
-        retrain_epochs=300,
-        retrain_lr=0.01,
-        retrain_batch=32,
-        n_rows=32,
-        n_repeats=10,
-        counts="original",
-        head=None,
-    ):
+        retrain_epochs: int = 300,
+        retrain_lr: float = 0.01,
+        retrain_batch: int = 32,
+        n_rows: int = 32,
+        n_repeats: int = 10,
+        counts: Literal["original", "relabeled"] = "original",
+        head: str | None = None,
+    ) -> None:
         self.n_features = n_features
         self.match_steps = match_steps
         self.match_lr = match_lr
@@ -92,7 +95,7 @@ class CReFF(Algorithm):
         self.counts = counts
         self.head = head
 
-    def check(self):
+    def check(self) -> None:
         check_choice("counts", self.counts, ("original", "relabeled"))
         for name in ("n_features", "retrain_batch", "n_rows", "n_repeats"):
             check_whole(name, getattr(self, name), 1)
@@ -101,10 +104,10 @@ class CReFF(Algorithm):
         for name in ("match_lr", "retrain_lr"):
             check_at_least(name, getattr(self, name), 0, above=True)
 
-    def prepare_module(self, module, n_classes):
+    def prepare_module(self, module: Module, n_classes: int) -> Module:
         return marked(module, n_classes, self.head)
 
-    def server_init(self, params, job):
+    def server_init(self, params: Tensors, job: Job) -> Tensors:
         head = find_head(job.module, job.n_classes)
         n_classes, width = params[path(head, "weight")].shape
         n_columns = width + (path(head, "bias") in params)
@@ -118,10 +121,10 @@ class CReFF(Algorithm):
             "reported": job.like.new_zeros(n_classes),
         }
 
-    def server_query(self, round):
+    def server_query(self, round: int) -> Query | None:
         return Query(self.client_report, self.server_gather)
 
-    def client_report(self, model, data, local):
+    def client_report(self, model: Model, data: ClientData, local: Local) -> Tensors:
         """Mean gradients of the classifier, one for each class that a client has."""
         V = local.server["classifier"]
         h = _with_ones(features_of(model, data.X), V.shape[1])
@@ -141,7 +144,7 @@ class CReFF(Algorithm):
             times[torch.from_numpy(stream.permutation(n)[: self.n_rows])] += 1
         return times
 
-    def server_gather(self, reports, server_state, facts):
+    def server_gather(self, reports: dict[int, Tensors], server_state: Tensors, facts: RoundFacts) -> Tensors:
         """The mean of the gradients over the clients that have a class."""
         gradients = torch.zeros_like(server_state["gradients"])
         reported = torch.zeros_like(server_state["reported"])
@@ -152,10 +155,12 @@ class CReFF(Algorithm):
         gradients /= reported.clamp_min(1)[:, None, None]
         return server_state | {"gradients": gradients, "reported": reported.clamp(max=1)}
 
-    def server_broadcast(self, server_state):
+    def server_broadcast(self, server_state: Tensors) -> Broadcast:
         return Broadcast(every_round={"classifier": server_state["classifier"]})
 
-    def server_train(self, model, params, server_state, facts):
+    def server_train(
+        self, model: Model, params: Tensors, server_state: Tensors, facts: RoundFacts
+    ) -> tuple[Tensors, Tensors]:
         features = self._matched(server_state)
         classifier = self._retrained(features, server_state["classifier"].shape[1])
         return params, server_state | {"features": features, "classifier": classifier}
@@ -187,7 +192,9 @@ class CReFF(Algorithm):
                 U.addmm_(x.T, residual, alpha=-self.retrain_lr / len(x))
         return U.T.contiguous()
 
-    def predict_params(self, params, server_state, model, relabeling=False):
+    def predict_params(
+        self, params: Tensors, server_state: Tensors, model: Model, relabeling: bool = False
+    ) -> Tensors:
         V, weight = server_state["classifier"], path(model.head, "weight")
         width = params[weight].shape[1]
         new = {weight: V[:, :width]}

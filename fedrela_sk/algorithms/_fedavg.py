@@ -1,5 +1,8 @@
 """FedAvg (McMahan et al. 2017): the weighted mean of the clients' models."""
 
+from typing import Any
+
+from fedrela_sk._typing import RoundFacts, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least
 from fedrela_sk.algorithms._displacement import displacement, moved
@@ -23,16 +26,18 @@ class FedAvg(Algorithm):
     from Decentralized Data", AISTATS 2017.
     """
 
-    neutral = {}
+    neutral: dict[str, Any] | None = {}
     neutral_reason = "it is FedAvg"
 
-    def __init__(self, server_lr=1.0):
+    def __init__(self, server_lr: float = 1.0) -> None:
         self.server_lr = server_lr
 
-    def check(self):
+    def check(self) -> None:
         check_at_least("server_lr", self.server_lr, 0)
 
-    def server_step(self, params, aggregated, server_state, facts):
+    def server_step(
+        self, params: Tensors, aggregated: Tensors, server_state: Tensors, facts: RoundFacts
+    ) -> tuple[Tensors, Tensors]:
         if self.server_lr == 1:
             return super().server_step(params, aggregated, server_state, facts)
         delta = displacement(params, aggregated, facts.trainable)

@@ -1,5 +1,8 @@
 """FedAvgM (Hsu, Qi, Brown 2019): the server remembers where it was going."""
 
+from typing import Literal
+
+from fedrela_sk._typing import Job, RoundFacts, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
 from fedrela_sk.algorithms._displacement import displacement, moved, zeros
@@ -32,20 +35,27 @@ class FedAvgM(Algorithm):
 
     neutral = {"momentum": 0.0}
 
-    def __init__(self, momentum=0.9, server_lr=1.0, form="heavy_ball"):
+    def __init__(
+        self,
+        momentum: float = 0.9,
+        server_lr: float = 1.0,
+        form: Literal["heavy_ball", "damped", "nesterov"] = "heavy_ball",
+    ) -> None:
         self.momentum = momentum
         self.server_lr = server_lr
         self.form = form
 
-    def check(self):
+    def check(self) -> None:
         check_at_least("momentum", self.momentum, 0, 1, below=True)
         check_at_least("server_lr", self.server_lr, 0)
         check_choice("form", self.form, FORMS)
 
-    def server_init(self, params, job):
+    def server_init(self, params: Tensors, job: Job) -> Tensors:
         return zeros(params, job.trainable)
 
-    def server_step(self, params, aggregated, server_state, facts):
+    def server_step(
+        self, params: Tensors, aggregated: Tensors, server_state: Tensors, facts: RoundFacts
+    ) -> tuple[Tensors, Tensors]:
         delta = displacement(params, aggregated, facts.trainable)
         gain = 1 - self.momentum if self.form == "damped" else 1
         velocity = {name: self.momentum * server_state[name] + gain * d for name, d in delta.items()}

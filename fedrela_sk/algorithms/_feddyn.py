@@ -1,9 +1,12 @@
 """FedDyn (Acar et al. 2021): a linear term that moves every client's minimum to everybody's."""
 
+from typing import Literal
+
 import numpy as np
 import torch
 
 from fedrela_sk import _tree
+from fedrela_sk._typing import Array, ClientData, Job, Local, LocalRun, Model, RoundFacts, Tensor, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice, check_flag
 from fedrela_sk.algorithms._displacement import displacement, moved, zeros
@@ -58,20 +61,26 @@ class FedDyn(Algorithm):
 
     neutral_reason = "alpha=0 is not defined: the server divides by alpha"
 
-    def __init__(self, alpha=0.1, predicts="server", clip=None, by_rows=False):
+    def __init__(
+        self,
+        alpha: float = 0.1,
+        predicts: Literal["server", "participants"] = "server",
+        clip: float | None = None,
+        by_rows: bool = False,
+    ) -> None:
         self.alpha = alpha
         self.predicts = predicts
         self.clip = clip
         self.by_rows = by_rows
 
-    def check(self):
+    def check(self) -> None:
         check_at_least("alpha", self.alpha, 0, above=True)
         check_choice("predicts", self.predicts, ("server", "participants"))
         if self.clip is not None:
             check_at_least("clip", self.clip, 0, above=True)
         check_flag("by_rows", self.by_rows)
 
-    def caution(self, lr, n_steps):
+    def caution(self, lr: float, n_steps: float) -> str | None:
         pull = lr * self.alpha * n_steps
         if self.alpha >= SAFE_ALPHA or pull >= SAFE_PULL:
             return None
@@ -81,35 +90,35 @@ class FedDyn(Algorithm):
             f"that the model may grow without bound. Use alpha={SAFE_ALPHA:g}, or more local steps."
         )
 
-    def unused_hooks(self):
+    def unused_hooks(self) -> tuple[str, ...]:
         unused = {"predict_params": self.predicts == "server", "client_correct": self.clip is None}
         return tuple(hook for hook, is_unused in unused.items() if is_unused)
 
-    def server_init(self, params, job):
+    def server_init(self, params: Tensors, job: Job) -> Tensors:
         rows = {MEAN_ROWS: job.like.new_ones(())} if self.by_rows else {}
         return rows | self._server_state(zeros(params, job.trainable), _tree.subset(params, job.trainable))
 
-    def client_init(self, params):
+    def client_init(self, params: Tensors) -> Tensors:
         return {name: torch.zeros_like(p) for name, p in params.items() if p.is_floating_point()}
 
-    def server_weights(self, weights, clients, server_state):
+    def server_weights(self, weights: Array, clients: Array, server_state: Tensors) -> Array:
         return np.ones_like(weights)
 
-    def server_query(self, round):
+    def server_query(self, round: int) -> Query | None:
         if not self.by_rows or round > 0:
             return None
         return Query(self.client_report, self.server_gather, whom="all", needs_model=False)
 
-    def client_report(self, model, data, local):
+    def client_report(self, model: Model, data: ClientData, local: Local) -> Tensors:
         """How many rows a client has."""
         return {"rows": local.counts.sum()}
 
-    def server_gather(self, reports, server_state, facts):
+    def server_gather(self, reports: dict[int, Tensors], server_state: Tensors, facts: RoundFacts) -> Tensors:
         """The mean number of rows."""
         rows = torch.stack([report["rows"] for report in reports.values()])
         return server_state | {MEAN_ROWS: rows.mean()}
 
-    def server_broadcast(self, server_state):
+    def server_broadcast(self, server_state: Tensors) -> Broadcast:
         mean_rows = _tree.subset(server_state, server_state.keys() & {MEAN_ROWS})
         return Broadcast(first_time=mean_rows, relabeling=untagged("mean", server_state))
 
@@ -117,11 +126,11 @@ class FedDyn(Algorithm):
         """alpha of a client."""
         return self.alpha * local.server[MEAN_ROWS] / local.counts.sum() if self.by_rows else self.alpha
 
-    def client_penalty(self, params, local):
+    def client_penalty(self, params: Tensors, local: Local) -> Tensor | float:
         linear = sum((local.state[name] * param).sum() for name, param in params.items())
         return 0.5 * self._strength(local) * _tree.squared_distance(params, local.anchor) - linear
 
-    def client_correct(self, grads, params, local):
+    def client_correct(self, grads: Tensors, params: Tensors, local: Local) -> Tensors:
         if self.clip is None:
             return grads
         alpha = self._strength(local)
@@ -131,14 +140,16 @@ class FedDyn(Algorithm):
         factor = torch.clamp(self.clip / (norm + 1e-6), max=1.0)  # as torch clips
         return {name: factor * other + pulls[name] for name, other in others.items()}
 
-    def client_finish(self, params, local, run):
+    def client_finish(self, params: Tensors, local: Local, run: LocalRun) -> tuple[Tensors, Tensors]:
         alpha = self._strength(local)
         slopes = {
             name: local.state[name] - alpha * (params[name] - local.anchor[name]) for name in run.trainable
         }
         return params, local.state | slopes
 
-    def server_step(self, params, aggregated, server_state, facts):
+    def server_step(
+        self, params: Tensors, aggregated: Tensors, server_state: Tensors, facts: RoundFacts
+    ) -> tuple[Tensors, Tensors]:
         delta = displacement(params, aggregated, facts.trainable)
         share = facts.n_participants / facts.n_clients
         h = {name: h - self.alpha * share * delta[name] for name, h in untagged("h", server_state).items()}
@@ -151,5 +162,7 @@ class FedDyn(Algorithm):
         """h, and the mean of the clients' models where it predicts."""
         return tagged("h", h) | (tagged("mean", mean) if self.predicts == "participants" else {})
 
-    def predict_params(self, params, server_state, model, relabeling=False):
+    def predict_params(
+        self, params: Tensors, server_state: Tensors, model: Model, relabeling: bool = False
+    ) -> Tensors:
         return params | untagged("mean", server_state)

@@ -1,8 +1,11 @@
 """FedETF (Li et al. 2023): every client learns towards the same fixed class vectors."""
 
+from typing import Literal
+
 import torch
 from torch.nn import functional as F
 
+from fedrela_sk._typing import Batch, Local, Model, Module, Tensor, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
 from fedrela_sk.algorithms._heads import balanced_softmax, linear_head_of
@@ -56,20 +59,27 @@ class FedETF(Algorithm):
 
     neutral_reason = "its head is fixed"
 
-    def __init__(self, form="official", gamma=1.0, absent="one", counts="original", head=None):
+    def __init__(
+        self,
+        form: Literal["official", "dot_regression"] = "official",
+        gamma: float = 1.0,
+        absent: Literal["one", "mask"] = "one",
+        counts: Literal["original", "relabeled"] = "original",
+        head: str | None = None,
+    ) -> None:
         self.form = form
         self.gamma = gamma
         self.absent = absent
         self.counts = counts
         self.head = head
 
-    def check(self):
+    def check(self) -> None:
         check_choice("form", self.form, ("official", "dot_regression"))
         check_at_least("gamma", self.gamma, 0)
         check_choice("absent", self.absent, ("one", "mask"))
         check_choice("counts", self.counts, ("original", "relabeled"))
 
-    def prepare_module(self, module, n_classes):
+    def prepare_module(self, module: Module, n_classes: int) -> Module:
         name, old = linear_head_of(module, n_classes, self.head)
         projection, dtype = self.form == "official", old.weight.dtype
         module = swap_head(module, name, ETFHead(old.in_features, n_classes, projection, dtype))
@@ -80,7 +90,7 @@ class FedETF(Algorithm):
             )
         return module
 
-    def client_loss(self, model, batch, local):
+    def client_loss(self, model: Model, batch: Batch, local: Local) -> Tensor | tuple[Tensor, Tensors]:
         if self.form == "dot_regression":
             return _dot_regression(model, batch)
         balanced = balanced_softmax(self.gamma, self.absent)

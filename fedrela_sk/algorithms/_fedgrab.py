@@ -1,8 +1,11 @@
 """FedGraB (Xiao et al. 2023): controllers balance each tail class's positive and negative gradients."""
 
+from typing import Literal
+
 import torch
 from torch.nn import functional as F
 
+from fedrela_sk._typing import Batch, Job, Local, Model, Module, RoundFacts, Tensor, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
 from fedrela_sk.algorithms._heads import linear, marked, path
@@ -54,34 +57,41 @@ class FedGraB(Algorithm):
     loop_only = "draws the classes that it leaves alone for every batch, one client after the other"
     neutral_reason = "one-vs-all losses are the cross-entropy at no setting"
 
-    def __init__(self, classes="tail", kp=10.0, ki=0.01, kd=0.1, head=None):
+    def __init__(
+        self,
+        classes: Literal["tail", "all"] = "tail",
+        kp: float = 10.0,
+        ki: float = 0.01,
+        kd: float = 0.1,
+        head: str | None = None,
+    ) -> None:
         self.classes = classes
         self.kp = kp
         self.ki = ki
         self.kd = kd
         self.head = head
 
-    def check(self):
+    def check(self) -> None:
         check_choice("classes", self.classes, ("tail", "all"))
         for name in ("kp", "ki", "kd"):
             check_at_least(name, getattr(self, name), 0)
 
-    def prepare_module(self, module, n_classes):
+    def prepare_module(self, module: Module, n_classes: int) -> Module:
         return marked(module, n_classes, self.head)
 
-    def server_init(self, params, job):
+    def server_init(self, params: Tensors, job: Job) -> Tensors:
         return {"total": job.like.new_zeros(job.n_classes), "n_readings": job.like.new_zeros(())}
 
-    def server_broadcast(self, server_state):
+    def server_broadcast(self, server_state: Tensors) -> Broadcast:
         return Broadcast(
             every_round={"prior": server_state["total"] / server_state["n_readings"].clamp_min(1)}
         )
 
-    def client_init(self, params):
+    def client_init(self, params: Tensors) -> Tensors:
         """One zero for all classes; after a step there is an entry for each."""
         return {name: torch.zeros(()) for name in ("difference", "control", "error", "error_before")}
 
-    def client_loss(self, model, batch, local):
+    def client_loss(self, model: Model, batch: Batch, local: Local) -> Tensor | tuple[Tensor, Tensors]:
         h, _ = model.features(batch.x)
         logits = linear(model.params, model.head, h)
         prior = local.server["prior"]
@@ -105,7 +115,9 @@ class FedGraB(Algorithm):
         new = {"control": state["control"] + moved, "error": error, "error_before": e1}
         return state | {name: torch.where(controlled, value, 0.0) for name, value in new.items()}
 
-    def server_train(self, model, params, server_state, facts):
+    def server_train(
+        self, model: Model, params: Tensors, server_state: Tensors, facts: RoundFacts
+    ) -> tuple[Tensors, Tensors]:
         reading = N_ROWS * norm_prior(params[path(model.head, "weight")])
         total, n_readings = server_state["total"] + reading, server_state["n_readings"] + 1
         return params, {"total": total, "n_readings": n_readings}

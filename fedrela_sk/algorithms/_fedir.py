@@ -1,7 +1,10 @@
 """FedIR (Hsu et al. 2020): each client weighs its rows towards a common class prior."""
 
+from typing import Any, Literal
+
 import torch
 
+from fedrela_sk._typing import Batch, ClientData, Job, Local, Model, RoundFacts, Tensor, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_choice
 from fedrela_sk.algorithms._records import Broadcast, Query
@@ -35,35 +38,39 @@ class FedIR(Algorithm):
         "weights come from the data: they are 1 only where a client's class shares are the target's"
     )
 
-    def __init__(self, target="global", counts="original"):
+    def __init__(
+        self,
+        target: Literal["global", "uniform"] = "global",
+        counts: Literal["original", "relabeled"] = "original",
+    ) -> None:
         self.target = target
         self.counts = counts
 
-    def check(self):
+    def check(self) -> None:
         check_choice("target", self.target, ("global", "uniform"))
         check_choice("counts", self.counts, ("original", "relabeled"))
 
-    def server_init(self, params, job):
+    def server_init(self, params: Tensors, job: Job) -> Tensors:
         return {"prior": job.like.new_full((job.n_classes,), 1 / job.n_classes)}
 
-    def server_query(self, round):
+    def server_query(self, round: int) -> Query | None:
         if round > 0 or self.target == "uniform":
             return None
         return Query(self.client_report, self.server_gather, whom="all", needs_model=False)
 
-    def client_report(self, model, data, local):
+    def client_report(self, model: Model, data: ClientData, local: Local) -> Tensors:
         """A client's class counts."""
         return {"counts": local.counts}
 
-    def server_gather(self, reports, server_state, facts):
+    def server_gather(self, reports: dict[int, Tensors], server_state: Tensors, facts: RoundFacts) -> Tensors:
         """The shares of the classes over all clients."""
-        total = sum(report["counts"] for report in reports.values())
+        total: Any = sum(report["counts"] for report in reports.values())
         return server_state | {"prior": total / total.sum()}
 
-    def server_broadcast(self, server_state):
+    def server_broadcast(self, server_state: Tensors) -> Broadcast:
         return Broadcast(first_time=server_state if self.target == "global" else {})
 
-    def client_loss(self, model, batch, local):
+    def client_loss(self, model: Model, batch: Batch, local: Local) -> Tensor | tuple[Tensor, Tensors]:
         uniform = torch.full_like(local.counts, 1 / len(local.counts))
         own = class_weights(local.counts, local.server.get("prior", uniform))[batch.y]
         total = batch.mean(own)

@@ -1,7 +1,9 @@
 """FedLC (Zhang et al. 2022): logits calibrated by a client's own class counts."""
 
 from functools import lru_cache
+from typing import Literal
 
+from fedrela_sk._typing import Local, Tensor
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
 from fedrela_sk.losses import FedLCLoss
@@ -39,15 +41,20 @@ class FedLC(Algorithm):
 
     neutral = {"tau": 0.0}
 
-    def __init__(self, tau=1.0, absent="one", counts="original"):
+    def __init__(
+        self,
+        tau: float = 1.0,
+        absent: Literal["one", "mask"] = "one",
+        counts: Literal["original", "relabeled"] = "original",
+    ) -> None:
         self.tau = tau
         self.absent = absent
         self.counts = counts
 
-    def check(self):
+    def check(self) -> None:
         check_at_least("tau", self.tau, 0)
         check_choice("absent", self.absent, ("mask", "one"))
         check_choice("counts", self.counts, ("original", "relabeled"))
 
-    def client_row_losses(self, logits, y, local):
+    def client_row_losses(self, logits: Tensor, y: Tensor, local: Local) -> Tensor:
         return _loss(self.tau, self.absent).row_losses(logits, y, local.counts, None)

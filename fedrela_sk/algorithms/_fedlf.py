@@ -1,8 +1,11 @@
 """FedLF (Lu et al. 2024): scaled logits, features near their class centre and free of correlation."""
 
+from typing import Literal
+
 import torch
 from torch.nn import functional as F
 
+from fedrela_sk._typing import Batch, ClientData, Local, Model, Module, Tensor, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
 from fedrela_sk.algorithms._heads import features_of, marked, path
@@ -53,29 +56,34 @@ class FedLF(Algorithm):
     neutral_reason = "its logits have no biases"
 
     def __init__(
-        self, alpha=0.25, centre_weight=0.01, decorrelation_weight=0.01, counts="original", head=None
-    ):
+        self,
+        alpha: float = 0.25,
+        centre_weight: float = 0.01,
+        decorrelation_weight: float = 0.01,
+        counts: Literal["original", "relabeled"] = "original",
+        head: str | None = None,
+    ) -> None:
         self.alpha = alpha
         self.centre_weight = centre_weight
         self.decorrelation_weight = decorrelation_weight
         self.counts = counts
         self.head = head
 
-    def check(self):
+    def check(self) -> None:
         check_at_least("alpha", self.alpha, 0, 1)
         check_at_least("centre_weight", self.centre_weight, 0)
         check_at_least("decorrelation_weight", self.decorrelation_weight, 0)
         check_choice("counts", self.counts, ("original", "relabeled"))
 
-    def prepare_module(self, module, n_classes):
+    def prepare_module(self, module: Module, n_classes: int) -> Module:
         return marked(module, n_classes, self.head)
 
-    def client_begin(self, model, data, local):
+    def client_begin(self, model: Model, data: ClientData, local: Local) -> Tensors:
         centres = class_means(features_of(model, data.X), data.y, data.weights, model.n_classes)
         gap = (centres[:, None] - centres[None]).norm(dim=2).max()
         return {"centres": centres, "gap": gap.clamp(max=_LARGEST_GAP)}
 
-    def client_loss(self, model, batch, local):
+    def client_loss(self, model: Model, batch: Batch, local: Local) -> Tensor | tuple[Tensor, Tensors]:
         h, _ = model.features(batch.x)
         scale = self.alpha + (1 - self.alpha) * local.counts / local.counts.max()
         logits = scale * F.linear(h, model.params[path(model.head, "weight")])

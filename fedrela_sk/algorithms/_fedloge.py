@@ -1,7 +1,11 @@
 """FedLoGe (Xiao et al. 2024): a fixed sparse classifier trains the backbone, two heads beside it predict."""
 
+from collections.abc import Iterable
+from typing import Literal
+
 from torch.nn import functional as F
 
+from fedrela_sk._typing import Batch, Local, Model, Module, Tensor, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice, check_whole
 from fedrela_sk.algorithms._heads import (
@@ -71,15 +75,15 @@ class FedLoGe(Algorithm):
 
     def __init__(
         self,
-        sparsity=0.6,
-        etf_norm=3.0,
-        n_steps=10_000,
-        aligned_norm=1.7,
+        sparsity: float = 0.6,
+        etf_norm: float = 3.0,
+        n_steps: int = 10_000,
+        aligned_norm: float = 1.7,
         *,
-        head=None,
-        predict_head="realigned",
-        relabel_head="realigned",
-    ):
+        head: str | None = None,
+        predict_head: Literal["realigned", "auxiliary", "sparse"] = "realigned",
+        relabel_head: Literal["realigned", "auxiliary", "sparse"] = "realigned",
+    ) -> None:
         self.sparsity = sparsity
         self.etf_norm = etf_norm
         self.n_steps = n_steps
@@ -88,7 +92,7 @@ class FedLoGe(Algorithm):
         self.predict_head = predict_head
         self.relabel_head = relabel_head
 
-    def check(self):
+    def check(self) -> None:
         check_at_least("sparsity", self.sparsity, 0, 1, below=True)
         check_at_least("etf_norm", self.etf_norm, 0, above=True)
         check_whole("n_steps", self.n_steps, 0)
@@ -96,7 +100,7 @@ class FedLoGe(Algorithm):
         check_choice("predict_head", self.predict_head, _HEADS)
         check_choice("relabel_head", self.relabel_head, _HEADS)
 
-    def prepare_module(self, module, n_classes):
+    def prepare_module(self, module: Module, n_classes: int) -> Module:
         name, psi = linear_head_of(module, n_classes, self.head)
         bias, dtype = psi.bias is not None, psi.weight.dtype
         sparse = SparseETF(
@@ -104,10 +108,10 @@ class FedLoGe(Algorithm):
         )
         return swap_head(module, name, MultiHead(psi, **{_LOCAL: like(psi), _SPARSE: sparse}))
 
-    def shared(self, names):
+    def shared(self, names: Iterable[str]) -> tuple[str, ...]:
         return names_outside_part(names, _LOCAL)
 
-    def client_loss(self, model, batch, local):
+    def client_loss(self, model: Model, batch: Batch, local: Local) -> Tensor | tuple[Tensor, Tensors]:
         h, _ = model.features(batch.x)
         head, params = model.head, model.params
         fixed = model.module.get_submodule(path(head, _SPARSE))
@@ -115,7 +119,9 @@ class FedLoGe(Algorithm):
         logits += [linear(params, path(head, part), h.detach()) for part in ("main", _LOCAL)]
         return batch.mean(sum(F.cross_entropy(z, batch.y, reduction="none") for z in logits))
 
-    def predict_params(self, params, server_state, model, relabeling=False):
+    def predict_params(
+        self, params: Tensors, server_state: Tensors, model: Model, relabeling: bool = False
+    ) -> Tensors:
         """Psi as averaged goes where a client has its phi, for `personal_params`."""
         if relabeling:
             return params | self._head(self.relabel_head, params, model)
@@ -133,7 +139,7 @@ class FedLoGe(Algorithm):
         fixed = model.module.get_submodule(path(model.head, _SPARSE))
         return {path(psi, name): tensor for name, tensor in fixed.named_buffers()}
 
-    def personal_params(self, params, own):
+    def personal_params(self, params: Tensors, own: Tensors) -> Tensors:
         merged = params | own
         for name, phi in own.items():
             psi = params[name]

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from fedrela_sk._typing import Batch, ClientData, Local, Model, RoundFacts, Tensor, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_flag, check_whole
 from fedrela_sk.algorithms._records import Broadcast, Query
@@ -47,23 +48,23 @@ class FedMix(Algorithm):
     loop_only = "draws a partner for every batch, one client after the other"
     neutral = {"lam": 0.0}
 
-    def __init__(self, lam=0.05, mean_size=None, naive=False):
+    def __init__(self, lam: float = 0.05, mean_size: int | None = None, naive: bool = False) -> None:
         self.lam = lam
         self.mean_size = mean_size
         self.naive = naive
 
-    def check(self):
+    def check(self) -> None:
         check_at_least("lam", self.lam, 0, 1, below=True)
         if self.mean_size is not None:
             check_whole("mean_size", self.mean_size, 1)
         check_flag("naive", self.naive)
 
-    def server_query(self, round):
+    def server_query(self, round: int) -> Query | None:
         if round > 0:
             return None
         return Query(self.client_report, self.server_gather, whom="all", needs_model=False)
 
-    def client_report(self, model, data, local):
+    def client_report(self, model: Model, data: ClientData, local: Local) -> Tensors:
         """Means of groups of a client's rows, and of their labels."""
         rows = np.flatnonzero(data.weights.cpu().numpy() > 0)
         n_means = 1 if self.mean_size is None else -(-len(rows) // self.mean_size)
@@ -71,14 +72,14 @@ class FedMix(Algorithm):
         labels = F.one_hot(data.y, model.n_classes).to(data.X.dtype)
         return {"x": _means(data.X, data.weights, groups), "y": _means(labels, data.weights, groups)}
 
-    def server_gather(self, reports, server_state, facts):
+    def server_gather(self, reports: dict[int, Tensors], server_state: Tensors, facts: RoundFacts) -> Tensors:
         """All clients' means, one after the other."""
         return {part: torch.cat([reports[client][part] for client in sorted(reports)]) for part in ("x", "y")}
 
-    def server_broadcast(self, server_state):
+    def server_broadcast(self, server_state: Tensors) -> Broadcast:
         return Broadcast(first_time=server_state)
 
-    def client_loss(self, model, batch, local):
+    def client_loss(self, model: Model, batch: Batch, local: Local) -> Tensor | tuple[Tensor, Tensors]:
         pick = int(local.stream.integers(len(local.server["x"])))
         mean_x, mean_y = (local.server[part][pick] for part in ("x", "y"))
         x = (1 - self.lam) * batch.x

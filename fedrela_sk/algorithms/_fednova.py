@@ -1,8 +1,11 @@
 """FedNova (Wang et al. 2020): clients that take more steps do not pull harder."""
 
+from typing import Any, Literal
+
 import torch
 
 from fedrela_sk import _tree
+from fedrela_sk._typing import Job, Local, LocalRun, RoundFacts, Tensor, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
 from fedrela_sk.algorithms._coefficients import check_sgd, coefficient_sum
@@ -53,19 +56,25 @@ class FedNova(Algorithm):
 
     neutral_reason = "it is FedAvg where all clients take equally many steps, and nowhere else"
 
-    def __init__(self, mu=0.0, prox="inside", tau_eff="without_pull", momentum=0.0):
+    def __init__(
+        self,
+        mu: float = 0.0,
+        prox: Literal["inside", "outside"] = "inside",
+        tau_eff: Literal["without_pull", "coefficients", "steps"] = "without_pull",
+        momentum: float = 0.0,
+    ) -> None:
         self.mu = mu
         self.prox = prox
         self.tau_eff = tau_eff
         self.momentum = momentum
 
-    def check(self):
+    def check(self) -> None:
         check_at_least("mu", self.mu, 0)
         check_choice("prox", self.prox, ("inside", "outside"))
         check_choice("tau_eff", self.tau_eff, ("without_pull", "coefficients", "steps"))
         check_at_least("momentum", self.momentum, 0, 1, below=True)
 
-    def unused_hooks(self):
+    def unused_hooks(self) -> tuple[str, ...]:
         used = (
             {"inside": "client_penalty", "outside": "client_decoupled"}.get(self.prox)
             if self.mu > 0
@@ -73,16 +82,16 @@ class FedNova(Algorithm):
         )
         return tuple(hook for hook in ("client_penalty", "client_decoupled") if hook != used)
 
-    def client_penalty(self, params, local):
+    def client_penalty(self, params: Tensors, local: Local) -> Tensor | float:
         return 0.5 * self.mu * _tree.squared_distance(params, local.anchor)
 
-    def client_decoupled(self, params, local):
+    def client_decoupled(self, params: Tensors, local: Local) -> Tensors:
         return {name: self.mu * (param - local.anchor[name]) for name, param in params.items()}
 
-    def server_init(self, params, job):
+    def server_init(self, params: Tensors, job: Job) -> Tensors:
         return zeros(params, job.trainable) if self.momentum else {}
 
-    def client_finish(self, params, local, run):
+    def client_finish(self, params: Tensors, local: Local, run: LocalRun) -> tuple[Tensors, Tensors]:
         check_sgd(run, "FedNova")
         total = self.normaliser(run)
         moves = {
@@ -93,7 +102,7 @@ class FedNova(Algorithm):
         steps = torch.tensor(self._steps(run, total), dtype=torch.float64, device=device)
         return params | moves | {STEPS: steps}, local.state
 
-    def normaliser(self, run):
+    def normaliser(self, run: LocalRun) -> Any:
         """||a_k||, a float; `run` is a `LocalRun`.
 
         Raises
@@ -116,7 +125,9 @@ class FedNova(Algorithm):
         pulled = self.tau_eff == "without_pull" and self.mu > 0
         return coefficient_sum(run) if pulled else total
 
-    def server_step(self, params, aggregated, server_state, facts):
+    def server_step(
+        self, params: Tensors, aggregated: Tensors, server_state: Tensors, facts: RoundFacts
+    ) -> tuple[Tensors, Tensors]:
         steps = aggregated[STEPS].item()
         moves = {name: steps * aggregated[name].to(torch.float64) for name in facts.trainable}
         if not self.momentum or facts.lr == 0:

@@ -4,6 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from fedrela_sk import _tree
+from fedrela_sk._typing import Model, Module, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_whole
 from fedrela_sk.algorithms._heads import marked, path
@@ -44,23 +45,32 @@ class FedNPC(Algorithm):
 
     neutral = {"n_steps": 0}
 
-    def __init__(self, n_steps=5, n_rows=10_000, lr=0.1, momentum=0.9, head=None):
+    def __init__(
+        self,
+        n_steps: int = 5,
+        n_rows: int = 10_000,
+        lr: float = 0.1,
+        momentum: float = 0.9,
+        head: str | None = None,
+    ) -> None:
         self.n_steps = n_steps
         self.n_rows = n_rows
         self.lr = lr
         self.momentum = momentum
         self.head = head
 
-    def check(self):
+    def check(self) -> None:
         check_whole("n_steps", self.n_steps, 0)
         check_whole("n_rows", self.n_rows, 1)
         check_at_least("lr", self.lr, 0, above=True)
         check_at_least("momentum", self.momentum, 0)
 
-    def prepare_module(self, module, n_classes):
+    def prepare_module(self, module: Module, n_classes: int) -> Module:
         return marked(module, n_classes, self.head)
 
-    def predict_params(self, params, server_state, model, relabeling=False):
+    def predict_params(
+        self, params: Tensors, server_state: Tensors, model: Model, relabeling: bool = False
+    ) -> Tensors:
         names = [path(model.head, part) for part in ("weight", "bias")]
         head = {name: params[name].clone().requires_grad_() for name in names if name in params}
         optimizer = torch.optim.SGD(head.values(), lr=self.lr, momentum=self.momentum)

@@ -1,5 +1,7 @@
 """FedAdagrad, FedAdam, FedYogi (Reddi et al. 2021): adaptive optimisers at the server."""
 
+from typing import Any
+
 import torch
 
 from fedrela_sk.algorithms._base import Algorithm
@@ -75,7 +77,13 @@ class FedAdagrad(_FedOpt):
     ICLR 2021, arXiv 2003.00295, Algorithm 2.
     """
 
-    def __init__(self, server_lr=0.1, beta_1=0.0, epsilon=1e-3, initial_accumulator=None):
+    def __init__(
+        self,
+        server_lr: float = 0.1,
+        beta_1: float = 0.0,
+        epsilon: float = 1e-3,
+        initial_accumulator: float | None = None,
+    ) -> None:
         self.server_lr = server_lr
         self.beta_1 = beta_1
         self.epsilon = epsilon
@@ -106,13 +114,13 @@ class FedAdam(_FedOpt):
 
     def __init__(
         self,
-        server_lr=0.01,
-        beta_1=0.9,
-        beta_2=0.99,
-        epsilon=1e-3,
-        initial_accumulator=None,
-        bias_correction=False,
-    ):
+        server_lr: Any = 0.01,
+        beta_1: Any = 0.9,
+        beta_2: float = 0.99,
+        epsilon: Any = 1e-3,
+        initial_accumulator: Any = None,
+        bias_correction: bool = False,
+    ) -> None:
         self.server_lr = server_lr
         self.beta_1 = beta_1
         self.beta_2 = beta_2
@@ -120,7 +128,7 @@ class FedAdam(_FedOpt):
         self.initial_accumulator = initial_accumulator
         self.bias_correction = bias_correction
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         check_at_least("beta_2", self.beta_2, 0, 1, below=True)
         check_flag("bias_correction", self.bias_correction)

@@ -1,6 +1,7 @@
 """FedProx (Li et al. 2020): a pull back to the model that the round started from."""
 
 from fedrela_sk import _tree
+from fedrela_sk._typing import Local, Tensor, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least
 
@@ -24,11 +25,11 @@ class FedProx(Algorithm):
 
     neutral = {"mu": 0.0}
 
-    def __init__(self, mu=0.01):
+    def __init__(self, mu: float = 0.01) -> None:
         self.mu = mu
 
-    def check(self):
+    def check(self) -> None:
         check_at_least("mu", self.mu, 0)
 
-    def client_penalty(self, params, local):
+    def client_penalty(self, params: Tensors, local: Local) -> Tensor | float:
         return 0.5 * self.mu * _tree.squared_distance(params, local.anchor)

@@ -1,7 +1,11 @@
 """FedROD (Chen and Chao 2022): a generic head for all, a personal one that stays at the client."""
 
+from collections.abc import Iterable
+from typing import Literal
+
 from torch.nn import functional as F
 
+from fedrela_sk._typing import Batch, Local, Model, Module, Tensor, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
 from fedrela_sk.algorithms._heads import (
@@ -54,31 +58,37 @@ class FedROD(Algorithm):
 
     neutral = {"gamma": 0.0}
 
-    def __init__(self, gamma=1.0, absent="one", counts="original", head=None):
+    def __init__(
+        self,
+        gamma: float = 1.0,
+        absent: Literal["one", "mask"] = "one",
+        counts: Literal["original", "relabeled"] = "original",
+        head: str | None = None,
+    ) -> None:
         self.gamma = gamma
         self.absent = absent
         self.counts = counts
         self.head = head
 
-    def check(self):
+    def check(self) -> None:
         check_at_least("gamma", self.gamma, 0)
         check_choice("absent", self.absent, ("mask", "one"))
         check_choice("counts", self.counts, ("original", "relabeled"))
 
-    def prepare_module(self, module, n_classes):
+    def prepare_module(self, module: Module, n_classes: int) -> Module:
         name, generic = linear_head_of(module, n_classes, self.head)
         return swap_head(module, name, MultiHead(generic, personal_head=like(generic, zero=True)))
 
-    def shared(self, names):
+    def shared(self, names: Iterable[str]) -> tuple[str, ...]:
         return names_outside_part(names, _PERSONAL)
 
-    def client_loss(self, model, batch, local):
+    def client_loss(self, model: Model, batch: Batch, local: Local) -> Tensor | tuple[Tensor, Tensors]:
         h, generic = model.features(batch.x)
         personal = linear(model.params, path(model.head, _PERSONAL), h.detach())
         balanced = balanced_softmax(self.gamma, self.absent).row_losses(generic, batch.y, local.counts, None)
         own = F.cross_entropy(generic.detach() + personal, batch.y, reduction="none")
         return batch.mean(balanced + own)
 
-    def personal_params(self, params, own):
+    def personal_params(self, params: Tensors, own: Tensors) -> Tensors:
         sums = {in_part(name, "main"): tensor for name, tensor in own.items()}
         return params | own | {name: params[name] + tensor for name, tensor in sums.items()}

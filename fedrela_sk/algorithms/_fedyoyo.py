@@ -1,8 +1,23 @@
 """FedYoYo (Yan et al. 2025): a prior from features, and strong views that learn from weak ones."""
 
+from collections.abc import Callable
+from typing import Any, Literal
+
 import torch
 from torch.nn import functional as F
 
+from fedrela_sk._typing import (
+    Batch,
+    ClientData,
+    Job,
+    Local,
+    LocalRun,
+    Model,
+    Module,
+    RoundFacts,
+    Tensor,
+    Tensors,
+)
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice, check_whole
 from fedrela_sk.algorithms._heads import features_of, marked
@@ -75,21 +90,21 @@ class FedYoYo(Algorithm):
 
     def __init__(
         self,
-        strength=4.0,
-        gamma=0.1,
-        blend="round",
-        tau=1.5,
-        temperature=1.5,
+        strength: float = 4.0,
+        gamma: float = 0.1,
+        blend: Literal["round", "batch"] = "round",
+        tau: float = 1.5,
+        temperature: float = 1.5,
         *,
-        warmup=50,
-        momentum=0.9,
-        report_batch=32,
-        weak=None,
-        strong=None,
-        noise=0.1,
-        counts="original",
-        head=None,
-    ):
+        warmup: int = 50,
+        momentum: float = 0.9,
+        report_batch: int = 32,
+        weak: Callable[..., Any] | None = None,
+        strong: Callable[..., Any] | None = None,
+        noise: float = 0.1,
+        counts: Literal["original", "relabeled"] = "original",
+        head: str | None = None,
+    ) -> None:
         self.strength = strength
         self.gamma = gamma
         self.blend = blend
@@ -104,7 +119,7 @@ class FedYoYo(Algorithm):
         self.counts = counts
         self.head = head
 
-    def check(self):
+    def check(self) -> None:
         check_at_least("strength", self.strength, 0)
         check_at_least("gamma", self.gamma, 0, 1)
         check_choice("blend", self.blend, ("round", "batch"))
@@ -116,30 +131,30 @@ class FedYoYo(Algorithm):
         check_at_least("noise", self.noise, 0)
         check_choice("counts", self.counts, ("original", "relabeled"))
 
-    def prepare_module(self, module, n_classes):
+    def prepare_module(self, module: Module, n_classes: int) -> Module:
         return marked(module, n_classes, self.head)
 
     # --- the prior -------------------------------------------------------------------------------------------
 
-    def server_init(self, params, job):
+    def server_init(self, params: Tensors, job: Job) -> Tensors:
         return {"effective": job.like.new_zeros(job.n_classes)}
 
-    def server_query(self, round):
+    def server_query(self, round: int) -> Query | None:
         return Query(self.client_report, self.server_gather)
 
-    def client_report(self, model, data, local):
+    def client_report(self, model: Model, data: ClientData, local: Local) -> Tensors:
         """A client's effective numbers of rows."""
         rows = torch.nonzero(data.weights > 0)[:, 0]
         rows = rows[torch.from_numpy(local.stream.permutation(len(rows))).to(rows.device)]
         h, y = features_of(model, data.X[rows]), data.y[rows]
         return {"effective": effective_numbers(h, y, model.n_classes, self.report_batch)}
 
-    def server_gather(self, reports, server_state, facts):
+    def server_gather(self, reports: dict[int, Tensors], server_state: Tensors, facts: RoundFacts) -> Tensors:
         """The moving mean of the effective numbers."""
         if not reports:
             return server_state
         known = server_state["effective"]
-        new = 1 + sum(report["effective"] for report in reports.values())
+        new: Any = 1 + sum(report["effective"] for report in reports.values())
         if not known.any():
             usual = new <= _LARGEST_FIRST
             mean = new[usual].mean() if usual.any() else new.mean()
@@ -148,18 +163,18 @@ class FedYoYo(Algorithm):
         leaps = (blended - known).abs() > _LARGEST_CHANGE * known
         return {"effective": torch.where(leaps, known, blended)}
 
-    def server_broadcast(self, server_state):
+    def server_broadcast(self, server_state: Tensors) -> Broadcast:
         return Broadcast(every_round=server_state)
 
     # --- local training --------------------------------------------------------------------------------------
 
-    def client_init(self, params):
+    def client_init(self, params: Tensors) -> Tensors:
         return {"n_batches": torch.zeros((), dtype=torch.float64)}
 
-    def client_begin(self, model, data, local):
+    def client_begin(self, model: Model, data: ClientData, local: Local) -> Tensors:
         return {"spread": data.X[data.weights > 0].std(0, correction=0)}
 
-    def client_loss(self, model, batch, local):
+    def client_loss(self, model: Model, batch: Batch, local: Local) -> Tensor | tuple[Tensor, Tensors]:
         n_batches = local.state["n_batches"] + 1
         prior = self._prior(local, n_batches if self.blend == "batch" else 1)
         views = torch.cat([self._weak(batch.x, local), self._strong(batch.x, local)])
@@ -197,7 +212,7 @@ class FedYoYo(Algorithm):
         right = batch.share * (weak.argmax(1) == batch.y)
         return factor * (right * divergence).sum() / right.sum().clamp_min(torch.finfo(right.dtype).tiny)
 
-    def client_finish(self, params, local, run):
+    def client_finish(self, params: Tensors, local: Local, run: LocalRun) -> tuple[Tensors, Tensors]:
         return params, {"n_batches": torch.zeros_like(local.state["n_batches"])}
 
 

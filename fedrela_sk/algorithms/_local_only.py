@@ -1,5 +1,7 @@
 """No federation: every client keeps its own net. The lower bound of every comparison."""
 
+from collections.abc import Iterable
+
 from fedrela_sk.algorithms._base import Algorithm
 
 
@@ -14,5 +16,5 @@ class LocalOnly(Algorithm):
     neutral = None
     neutral_reason = "it never averages"
 
-    def shared(self, names):
+    def shared(self, names: Iterable[str]) -> tuple[str, ...]:
         return ()

@@ -1,9 +1,12 @@
 """MOON (Li, He, Song 2021): features near the global model's and away from the client's own last ones."""
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from fedrela_sk._typing import Batch, Local, LocalRun, Model, Module, Tensor, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_whole
 from fedrela_sk.algorithms._tags import tagged, untagged
@@ -46,28 +49,30 @@ class MOON(Algorithm):
     sends_model = True
     neutral = {"mu": 0.0, "projection": None}
 
-    def __init__(self, mu=1.0, temperature=0.5, projection=256, head=None):
+    def __init__(
+        self, mu: float = 1.0, temperature: float = 0.5, projection: int | None = 256, head: str | None = None
+    ) -> None:
         self.mu = mu
         self.temperature = temperature
         self.projection = projection
         self.head = head
 
-    def check(self):
+    def check(self) -> None:
         check_at_least("mu", self.mu, 0)
         check_at_least("temperature", self.temperature, 0, above=True)
         if self.projection is not None:
             check_whole("projection", self.projection, 1)
 
-    def unused_hooks(self):
+    def unused_hooks(self) -> tuple[str, ...]:
         """Without the term the net's own loss does, bit for bit."""
         return () if self.mu > 0 else ("client_loss",)
 
-    def prepare_module(self, module, n_classes):
+    def prepare_module(self, module: Module, n_classes: int) -> Module:
         name = find_head(module, n_classes, self.head)
         if self.projection is None:
             mark_head(module, name)
             return module
-        width = module.get_submodule(name).in_features
+        width: Any = module.get_submodule(name).in_features
         projected = nn.Sequential(
             nn.Linear(width, width),
             nn.ReLU(),
@@ -76,11 +81,11 @@ class MOON(Algorithm):
         )
         return swap_head(module, name, projected, head="3")
 
-    def client_init(self, params):
+    def client_init(self, params: Tensors) -> Tensors:
         some = next(iter(params.values()))
         return {SEEN: torch.zeros((), device=some.device)} | tagged("previous", params)
 
-    def client_loss(self, model, batch, local):
+    def client_loss(self, model: Model, batch: Batch, local: Local) -> Tensor | tuple[Tensor, Tensors]:
         z, logits = model.features(batch.x)
         z_global, _ = model.frozen(batch.x, local.anchor)
         z_previous, _ = model.frozen(batch.x, untagged("previous", local.state))
@@ -88,5 +93,5 @@ class MOON(Algorithm):
         term = batch.plain_mean(F.softplus((far - near) / self.temperature))
         return batch.criterion_loss(logits) + self.mu * local.state[SEEN] * term
 
-    def client_finish(self, params, local, run):
+    def client_finish(self, params: Tensors, local: Local, run: LocalRun) -> tuple[Tensors, Tensors]:
         return params, {SEEN: torch.ones_like(local.state[SEEN])} | tagged("previous", params)

@@ -1,10 +1,13 @@
 """Ratio Loss (Wang et al. 2021): class weights from what a balanced set at the server does to the head."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch.nn import functional as F
 
 from fedrela_sk import _tree
+from fedrela_sk._typing import Array, Job, Local, Model, Module, RoundFacts, Tensor, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least
 from fedrela_sk.algorithms._class_changes import class_ratios
@@ -51,14 +54,21 @@ class RatioLoss(Algorithm):
     neutral = {"beta": 0.0}
     neutral_weights = "uniform"
 
-    def __init__(self, auxiliary=63, alpha=1.0, beta=0.1, cap=50.0, head=None):
+    def __init__(
+        self,
+        auxiliary: Any = 63,
+        alpha: float = 1.0,
+        beta: float = 0.1,
+        cap: float = 50.0,
+        head: str | None = None,
+    ) -> None:
         self.auxiliary = auxiliary
         self.alpha = alpha
         self.beta = beta
         self.cap = cap
         self.head = head
 
-    def check(self):
+    def check(self) -> None:
         if self.auxiliary is None:
             raise ValueError(
                 "auxiliary=None leaves RatioLoss without rows at the server. Pass hold-out rows (X, y), or a number "
@@ -68,25 +78,27 @@ class RatioLoss(Algorithm):
         check_at_least("beta", self.beta, 0)
         check_at_least("cap", self.cap, 0, above=True)
 
-    def prepare_module(self, module, n_classes):
+    def prepare_module(self, module: Module, n_classes: int) -> Module:
         return marked(module, n_classes, self.head)
 
-    def server_init(self, params, job):
+    def server_init(self, params: Tensors, job: Job) -> Tensors:
         X, codes = job.auxiliary
         n = int(torch.bincount(codes).min())
         rows = torch.stack([X[codes == code][:n] for code in range(job.n_classes)])
         return {"weights": job.like.new_ones(job.n_classes), "auxiliary rows by class": rows}
 
-    def server_broadcast(self, server_state):
+    def server_broadcast(self, server_state: Tensors) -> Broadcast:
         return Broadcast(every_round={"weights": server_state["weights"]})
 
-    def server_weights(self, weights, clients, server_state):
+    def server_weights(self, weights: Array, clients: Array, server_state: Tensors) -> Array:
         return np.ones_like(weights)
 
-    def client_row_losses(self, logits, y, local):
+    def client_row_losses(self, logits: Tensor, y: Tensor, local: Local) -> Tensor:
         return local.server["weights"][y] * F.cross_entropy(logits, y, reduction="none")
 
-    def server_train(self, model, params, server_state, facts):
+    def server_train(
+        self, model: Model, params: Tensors, server_state: Tensors, facts: RoundFacts
+    ) -> tuple[Tensors, Tensors]:
         name = path(model.head, "weight")
         changes = [
             train_on_class(model, x, code, facts)[name] - facts.anchor[name]

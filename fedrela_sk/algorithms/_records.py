@@ -83,7 +83,7 @@ class Job:
     auxiliary: Any = None
 
     @property
-    def trainable(self):
+    def trainable(self) -> Any:
         """Names of the parameters that learn, a tuple; all other tensors are frozen or buffers."""
         return trainable_names(self.module)
 

@@ -1,9 +1,12 @@
 """SCAFFOLD (Karimireddy et al. 2020): gradients corrected by what every client usually adds to them."""
 
+from typing import Literal
+
 import numpy as np
 import torch
 
 from fedrela_sk import _tree
+from fedrela_sk._typing import Array, ClientData, Job, Local, LocalRun, Model, RoundFacts, Tensors
 from fedrela_sk.algorithms._base import Algorithm
 from fedrela_sk.algorithms._checks import check_at_least, check_choice
 from fedrela_sk.algorithms._coefficients import check_sgd, coefficient_sum
@@ -56,30 +59,30 @@ class SCAFFOLD(Algorithm):
 
     neutral_reason = "its corrections vanish only where all clients are alike"
 
-    def __init__(self, option="II", server_lr=1.0):
+    def __init__(self, option: Literal["I", "II"] = "II", server_lr: float = 1.0) -> None:
         self.option = option
         self.server_lr = server_lr
 
-    def check(self):
+    def check(self) -> None:
         check_choice("option", self.option, ("I", "II"))
         check_at_least("server_lr", self.server_lr, 0)
 
-    def unused_hooks(self):
+    def unused_hooks(self) -> tuple[str, ...]:
         return () if self.option == "I" else ("client_begin",)
 
-    def server_init(self, params, job):
+    def server_init(self, params: Tensors, job: Job) -> Tensors:
         return {name: torch.zeros_like(params[name]) for name in job.trainable}
 
-    def client_init(self, params):
+    def client_init(self, params: Tensors) -> Tensors:
         return {name: torch.zeros_like(p) for name, p in params.items() if p.is_floating_point()}
 
-    def server_broadcast(self, server_state):
+    def server_broadcast(self, server_state: Tensors) -> Broadcast:
         return Broadcast(every_round=server_state)
 
-    def server_weights(self, weights, clients, server_state):
+    def server_weights(self, weights: Array, clients: Array, server_state: Tensors) -> Array:
         return np.ones_like(weights)
 
-    def client_begin(self, model, data, local):
+    def client_begin(self, model: Model, data: ClientData, local: Local) -> Tensors:
         if model.criterion.reduction != "mean":
             raise ValueError(
                 f'SCAFFOLD(option="I") needs a criterion that averages over a batch; got reduction='
@@ -92,10 +95,10 @@ class SCAFFOLD(Algorithm):
             batch.criterion_loss(model.evaluate(batch.x, leaves)).backward()
         return {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in leaves.items()}
 
-    def client_correct(self, grads, params, local):
+    def client_correct(self, grads: Tensors, params: Tensors, local: Local) -> Tensors:
         return {name: grad - local.state[name] + local.server[name] for name, grad in grads.items()}
 
-    def client_finish(self, params, local, run):
+    def client_finish(self, params: Tensors, local: Local, run: LocalRun) -> tuple[Tensors, Tensors]:
         new = local.start if self.option == "I" else self._mean_gradients(params, local, run)
         change = {name: control - local.state[name] for name, control in new.items()}
         return params | tagged("control", change), local.state | new
@@ -111,7 +114,9 @@ class SCAFFOLD(Algorithm):
             for name, control in local.server.items()
         }
 
-    def server_step(self, params, aggregated, server_state, facts):
+    def server_step(
+        self, params: Tensors, aggregated: Tensors, server_state: Tensors, facts: RoundFacts
+    ) -> tuple[Tensors, Tensors]:
         delta = displacement(params, aggregated, facts.trainable)
         steps = {name: self.server_lr * d for name, d in delta.items()}
         share = facts.n_participants / facts.n_clients

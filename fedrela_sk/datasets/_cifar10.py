@@ -18,12 +18,14 @@ licence is stated; cite A. Krizhevsky, "Learning Multiple Layers of Features fro
 import io
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, Literal
 from zipfile import BadZipFile
 
 import numpy as np
 
 from fedrela_sk._optional import import_extra
 from fedrela_sk._sklearn import validate_params
+from fedrela_sk._typing import AnyPath
 from fedrela_sk.datasets._cifar import IMAGE, PARAMETERS, binary_reader, find_files, python_reader
 from fedrela_sk.datasets._images import image_bunch
 from fedrela_sk.exceptions import DatasetError
@@ -43,7 +45,9 @@ CLASS_NAMES = [
 
 
 @validate_params(PARAMETERS, prefer_skip_nested_validation=True)
-def load_cifar10(folder, split="train", *, return_X_y=False):
+def load_cifar10(
+    folder: AnyPath, split: Literal["train", "test"] = "train", *, return_X_y: bool = False
+) -> Any:
     """Load CIFAR-10 from a folder: 50,000 training or 10,000 test pictures in 10 classes.
 
     Parameters

@@ -15,8 +15,10 @@ superclasses are left out, and so are the files that name the classes: the names
 """
 
 from pathlib import Path
+from typing import Any, Literal
 
 from fedrela_sk._sklearn import validate_params
+from fedrela_sk._typing import AnyPath
 from fedrela_sk.datasets._cifar import IMAGE, PARAMETERS, binary_reader, find_files, python_reader
 from fedrela_sk.datasets._images import image_bunch
 
@@ -42,7 +44,9 @@ _LAYOUTS = [
 
 
 @validate_params(PARAMETERS, prefer_skip_nested_validation=True)
-def load_cifar100(folder, split="train", *, return_X_y=False):
+def load_cifar100(
+    folder: AnyPath, split: Literal["train", "test"] = "train", *, return_X_y: bool = False
+) -> Any:
     """Load CIFAR-100 from a folder: 50,000 training or 10,000 test pictures in 100 classes.
 
     Parameters

@@ -10,11 +10,13 @@ as Open Database License; the data are fetched, not part of the package.
 """
 
 from os import PathLike
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from fedrela_sk._sklearn import validate_params
+from fedrela_sk._typing import AnyPath
 from fedrela_sk.datasets._openml import fetch
 from fedrela_sk.exceptions import DatasetError
 
@@ -26,7 +28,9 @@ _REMEDY = "or use make_payments, which simulates card payments and needs no netw
     {"data_home": [str, PathLike, None], "return_X_y": ["boolean"], "as_frame": ["boolean"]},
     prefer_skip_nested_validation=True,
 )
-def fetch_creditcard(*, data_home=None, return_X_y=False, as_frame=True):
+def fetch_creditcard(
+    *, data_home: AnyPath | None = None, return_X_y: bool = False, as_frame: bool = True
+) -> Any:
     """Fetch 284,807 real card payments, 492 of them frauds, from OpenML (data set 1597).
 
     Parameters

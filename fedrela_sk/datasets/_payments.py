@@ -24,6 +24,7 @@ Bontempi, Universite Libre de Bruxelles 2022, chapter 3); banks, regions and the
 """
 
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -31,6 +32,7 @@ from sklearn.utils import Bunch
 from fedrela_sk._deprecation import old_keywords
 from fedrela_sk._random import Purpose, numpy_stream, seed_from
 from fedrela_sk._sklearn import Interval, validate_params
+from fedrela_sk._typing import RandomState
 from fedrela_sk.datasets._payment_features import DAY, FEATURE_NAMES, HISTORY, payment_features
 from fedrela_sk.datasets._payment_stream import Payments, commit_frauds, draw_payments, make_world
 
@@ -56,16 +58,16 @@ _STREAMS = {"world": 0, "warm_up": 1, "payments": 2, "frauds": 3}
     prefer_skip_nested_validation=True,
 )
 def make_payments(
-    n_samples=100_000,
+    n_samples: int = 100_000,
     *,
-    n_banks=20,
-    n_days=35,
-    n_customers=None,
-    n_terminals=None,
-    bank_skew=1.0,
-    heterogeneity=0.5,
-    random_state=None,
-):
+    n_banks: int = 20,
+    n_days: int = 35,
+    n_customers: int | None = None,
+    n_terminals: int | None = None,
+    bank_skew: float = 1.0,
+    heterogeneity: float = 0.5,
+    random_state: RandomState = None,
+) -> Any:
     """Simulate card payments of several banks, about 0.9 % of them fraud.
 
     Parameters
@@ -136,7 +138,8 @@ def make_payments(
     seed = seed_from(random_state)
     world = make_world(n_customers, n_terminals, n_banks, bank_skew, heterogeneity, _stream(seed, "world"))
     payments = simulate(world, n_samples, n_days, seed)
-    X = payment_features(*payments[:4], payments.scenario > 0)
+    time, customer, terminal, cents = payments[:4]
+    X = payment_features(time, customer, terminal, cents, payments.scenario > 0)
     return _bunch(X[-n_samples:], Payments(*(column[-n_samples:] for column in payments)), world)
 
 

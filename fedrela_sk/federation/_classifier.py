@@ -1,16 +1,20 @@
 """`FederatedClassifier`: a federation simulated around a skorch net."""
 
+from collections.abc import Callable
 from contextlib import closing
 from numbers import Integral, Real
 from os import PathLike
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from fedrela_sk._sklearn import UNUSED, HasMethods, Interval, StrOptions, _fit_context
+from fedrela_sk._typing import AnyPath, RandomState
 from fedrela_sk.algorithms import Algorithm
 from fedrela_sk.federation._fit import FitMetadata, Run
 from fedrela_sk.federation._round import Simulation
@@ -218,31 +222,31 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
 
     def __init__(
         self,
-        estimator=None,
+        estimator: Any = None,
         *,
-        clients=10,
-        algorithm="fedavg",
-        relabeler=None,
-        relabel_at=0.8,
-        relabel_every=None,
-        relabel_posteriors=None,
-        n_rounds=100,
-        participation=1.0,
-        client_weight="size",
-        class_weight=None,
-        local_data=None,
-        lr_schedule=None,
-        validation=None,
-        select="last",
-        engine="auto",
-        n_jobs=None,
-        memory=None,
-        checkpoint=None,
-        warm_start=False,
-        verbose=0,
-        random_state=None,
-        classes=None,
-    ):
+        clients: Any = 10,
+        algorithm: Any = "fedavg",
+        relabeler: Any = None,
+        relabel_at: Any = 0.8,
+        relabel_every: int | None = None,
+        relabel_posteriors: Any = None,
+        n_rounds: int = 100,
+        participation: Any = 1.0,
+        client_weight: Literal["size", "uniform"] | ArrayLike | Callable[..., Any] = "size",
+        class_weight: Any = None,
+        local_data: Any = None,
+        lr_schedule: float | Callable[[int], float] | None = None,
+        validation: float | None = None,
+        select: Literal["last", "best_validation"] = "last",
+        engine: Any = "auto",
+        n_jobs: int | None = None,
+        memory: AnyPath | None = None,
+        checkpoint: Any = None,
+        warm_start: Any = False,
+        verbose: int = 0,
+        random_state: RandomState = None,
+        classes: ArrayLike | None = None,
+    ) -> None:
         self.estimator = estimator
         self.clients = clients
         self.algorithm = algorithm
@@ -270,8 +274,17 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
-        self, X, y, groups=None, sample_weight=None, X_val=None, y_val=None, *, groups_val=None, resume=None
-    ):
+        self,
+        X: Any,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        *,
+        groups_val: ArrayLike | None = None,
+        resume: Any = None,
+    ) -> Self:
         """Simulate the federation.
 
         Parameters
@@ -335,7 +348,7 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
         tags.input_tags.sparse = True
         return tags
 
-    def for_serving(self):
+    def for_serving(self) -> Any:
         """A classifier that predicts as this one does and holds nothing of the rows that it was fitted on.
 
         Labels, histories and relabelers stay behind: what is left is the net, classes, names of columns and, where
@@ -349,7 +362,7 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
         check_is_fitted(self)
         return ServedClassifier._of(self)
 
-    def relabel_report(self):
+    def relabel_report(self) -> Any:
         """Which rows of which client were relabelled, and why.
 
         Returns

@@ -1,13 +1,16 @@
 """Class sizes that fall exponentially from the head to the tail."""
 
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import indexable
 
 from fedrela_sk._checks import as_float
 from fedrela_sk._labels import check_names, positions_in
 from fedrela_sk._sklearn import Interval, _num_samples, validate_params
+from fedrela_sk._typing import Array, RandomState
 from fedrela_sk.exceptions import LabelError, PartitionError
 from fedrela_sk.imbalance._cut import check_classes, check_none_vanishes, cut_arrays, rows_to_keep
 
@@ -20,7 +23,7 @@ from fedrela_sk.imbalance._cut import check_classes, check_none_vanishes, cut_ar
     },
     prefer_skip_nested_validation=True,
 )
-def long_tailed_counts(n_classes, *, imbalance_factor, n_max):
+def long_tailed_counts(n_classes: int, *, imbalance_factor: float, n_max: float) -> Array:
     """Rows per class of a long tail: floor(n_max f^(c / (C - 1))) with f = 1 / imbalance_factor.
 
     Parameters
@@ -69,16 +72,16 @@ def _shares(n_classes, imbalance_factor):
     prefer_skip_nested_validation=True,
 )
 def make_long_tailed(
-    X,
-    y,
-    *arrays,
-    imbalance_factor=100,
-    n_max=None,
-    class_order=None,
-    shuffle=True,
-    random_state=None,
-    return_indices=False,
-):
+    X: Any,
+    y: ArrayLike,
+    *arrays: ArrayLike,
+    imbalance_factor: float = 100,
+    n_max: float | None = None,
+    class_order: ArrayLike | None = None,
+    shuffle: bool = True,
+    random_state: RandomState = None,
+    return_indices: bool = False,
+) -> tuple[Any, Any, Any, Array]:
     """Cut data to a long tail: class c of C keeps floor(n_max f^(c / (C - 1))) rows, f = 1 / imbalance_factor.
 
     Parameters

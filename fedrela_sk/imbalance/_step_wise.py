@@ -1,13 +1,16 @@
 """Two sizes of classes: the majority as it is, the minority divided by one ratio."""
 
 from numbers import Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import indexable
 
 from fedrela_sk._checks import as_float
 from fedrela_sk._labels import check_names, positions_in, python_values
 from fedrela_sk._sklearn import Interval, _num_samples, validate_params
+from fedrela_sk._typing import Array, RandomState
 from fedrela_sk.exceptions import LabelError
 from fedrela_sk.imbalance._cut import check_classes, check_none_vanishes, cut_arrays, rows_to_keep
 
@@ -20,7 +23,7 @@ from fedrela_sk.imbalance._cut import check_classes, check_none_vanishes, cut_ar
     },
     prefer_skip_nested_validation=True,
 )
-def step_wise_counts(counts, *, imbalance_ratio, is_minority):
+def step_wise_counts(counts: ArrayLike, *, imbalance_ratio: float, is_minority: ArrayLike) -> Array:
     """Rows per class after a step: floor(n_c / imbalance_ratio) for the minority, n_c for the majority.
 
     Parameters
@@ -56,15 +59,15 @@ def step_wise_counts(counts, *, imbalance_ratio, is_minority):
     prefer_skip_nested_validation=True,
 )
 def make_step_wise(
-    X,
-    y,
-    *arrays,
-    imbalance_ratio=10,
-    minority=0.3,
-    shuffle=True,
-    random_state=None,
-    return_indices=False,
-):
+    X: Any,
+    y: ArrayLike,
+    *arrays: ArrayLike,
+    imbalance_ratio: float = 10,
+    minority: Any = 0.3,
+    shuffle: bool = True,
+    random_state: RandomState = None,
+    return_indices: bool = False,
+) -> tuple[Any, Any, Any, Array]:
     """Cut data to a step: each minority class keeps floor(n_c / imbalance_ratio) of its n_c rows.
 
     Parameters

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from fedrela_sk._sklearn import Interval
+from fedrela_sk._typing import Array
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,10 @@ class Mixup(BaseEstimator):
 
     _parameter_constraints = {"alpha": [Interval(Real, 0, None, closed="left")]}
 
-    def __init__(self, alpha=1.0):
+    def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
 
-    def mix(self, y, counts, stream):
+    def mix(self, y: Array, counts: Array, stream: np.random.Generator) -> Any:
         """The `Mix` of one batch.
 
         Parameters

@@ -35,7 +35,7 @@ class Remix(Mixup):
         "tau": [Interval(Real, 0, 1, closed="both")],
     }
 
-    def __init__(self, alpha=1.0, kappa=3.0, tau=0.5):
+    def __init__(self, alpha: float = 1.0, kappa: float = 3.0, tau: float = 0.5) -> None:
         super().__init__(alpha)
         self.kappa = kappa
         self.tau = tau

@@ -1,11 +1,13 @@
 """A `fit_resample` tool on one client's own rows."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from fedrela_sk._labels import check_names, positions_in
+from fedrela_sk._typing import Array
 from fedrela_sk.exceptions import LabelError
 
 # what samplers raise where a class is too small for them
@@ -34,7 +36,7 @@ class Resampled:
     note: str | None = None
 
 
-def resample(sampler, X, y, classes, seed):
+def resample(sampler: Any, X: Array, y: Array, classes: Array, seed: int) -> Any:
     """Resample one client's rows.
 
     A sampler that refuses (SMOTE where a class has fewer rows than neighbours, ADASYN where no row needs a new

@@ -1,13 +1,15 @@
 """Logit adjustment after training, on posteriors."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from fedrela_sk._checks import check_posteriors
+from fedrela_sk._typing import Array
 from fedrela_sk.losses._checks import check_counts, check_length, check_strength
 
 
-def adjust_posteriors(posteriors, counts, tau=1.0):
+def adjust_posteriors(posteriors: ArrayLike, counts: ArrayLike, tau: float = 1.0) -> Array:
     """Posteriors proportional to Q_c / pi_c^tau, pi the shares of the classes in training.
 
     For a net trained with plain cross-entropy: with tau = 1 these are the posteriors for classes that are equally

@@ -1,5 +1,7 @@
 """The balanced softmax."""
 
+from typing import Any, Literal
+
 from fedrela_sk.losses._logit_adjusted import LogitAdjustedLoss
 
 
@@ -26,5 +28,12 @@ class BalancedSoftmaxLoss(LogitAdjustedLoss):
     2.3026
     """
 
-    def __init__(self, absent="one", *, counts=None, ignore_index=-100, reduction="mean"):
+    def __init__(
+        self,
+        absent: Literal["one", "mask"] = "one",
+        *,
+        counts: Any = None,
+        ignore_index: Any = -100,
+        reduction: Any = "mean",
+    ) -> None:
         super().__init__(1.0, absent, counts=counts, ignore_index=ignore_index, reduction=reduction)

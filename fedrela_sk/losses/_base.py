@@ -1,9 +1,13 @@
 """What all losses have in common: whose class counts they use, and how a batch becomes one number."""
 
+from typing import Literal
+
 import torch
+from numpy.typing import ArrayLike
 from torch import nn
 from torch.nn import functional as F
 
+from fedrela_sk._typing import Tensor
 from fedrela_sk.losses._checks import check_batch, check_choice, check_counts, check_length, check_strength
 
 
@@ -46,7 +50,12 @@ class PriorLoss(nn.CrossEntropyLoss):
     needs_progress = False
     draws = False
 
-    def __init__(self, counts=None, ignore_index=-100, reduction="mean"):
+    def __init__(
+        self,
+        counts: ArrayLike | None = None,
+        ignore_index: int = -100,
+        reduction: Literal["mean", "sum", "none"] = "mean",
+    ) -> None:
         check_choice("reduction", reduction, ("mean", "sum", "none"))
         super().__init__(ignore_index=ignore_index, reduction=reduction)
         self.count_labels = "original"
@@ -54,10 +63,10 @@ class PriorLoss(nn.CrossEntropyLoss):
             check_choice("counts", counts, ("original", "relabeled"))
             self.count_labels, counts = counts, None
         self.counts = None if counts is None else torch.from_numpy(check_counts(counts))
-        self._used_counts = None
+        self._used_counts: Tensor | None = None
         self._progress = None
 
-    def use(self, counts, progress):
+    def use(self, counts: Tensor | None, progress: float) -> None:
         """Set what the next calls use; `counts` of the constructor win.
 
         Parameters
@@ -70,7 +79,7 @@ class PriorLoss(nn.CrossEntropyLoss):
         self._used_counts = counts
         self._progress = check_strength("progress", progress, high=1.0)
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Loss of a batch.
 
         Parameters
@@ -94,7 +103,7 @@ class PriorLoss(nn.CrossEntropyLoss):
             return losses.sum() / kept.sum()
         return losses.sum() / (kept * weights.to(losses)[torch.where(kept, target, 0)]).sum()
 
-    def mean_weights(self, counts=None, progress=None):
+    def mean_weights(self, counts: Tensor | None = None, progress: float | None = None) -> Tensor | None:
         """Class weights whose sum over its rows the mean of a batch divides by.
 
         Parameters
@@ -111,7 +120,7 @@ class PriorLoss(nn.CrossEntropyLoss):
         """
         return None
 
-    def row_losses(self, logits, y, counts, progress):
+    def row_losses(self, logits: Tensor, y: Tensor, counts: Tensor | None, progress: float | None) -> Tensor:
         """Loss of every row: differentiable, no row looks at another, nothing is written to `self`.
 
         Runs under `torch.func.vmap`; where `draws`, with ``randomness="different"``.

@@ -5,6 +5,8 @@ from numbers import Real
 import numpy as np
 import torch
 
+from fedrela_sk._typing import Array
+
 
 def check_strength(name, value, high=np.inf):
     """`value` as a float, if it is a finite number in [0, high].
@@ -32,7 +34,7 @@ def check_choice(name, value, choices):
     return value
 
 
-def check_counts(counts):
+def check_counts(counts) -> Array:
     """Rows per class, as numbers.
 
     Parameters

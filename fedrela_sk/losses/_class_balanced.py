@@ -1,5 +1,7 @@
 """The class-balanced loss: weights from the effective number of rows."""
 
+from typing import Any
+
 from torch.nn import functional as F
 
 from fedrela_sk.losses._base import PriorLoss
@@ -38,7 +40,15 @@ class ClassBalancedLoss(PriorLoss):
     5.7947
     """
 
-    def __init__(self, beta=0.9999, gamma=0.0, *, counts=None, ignore_index=-100, reduction="mean"):
+    def __init__(
+        self,
+        beta: float = 0.9999,
+        gamma: float = 0.0,
+        *,
+        counts: Any = None,
+        ignore_index: Any = -100,
+        reduction: Any = "mean",
+    ) -> None:
         super().__init__(counts, ignore_index, reduction)
         self.beta = check_strength("beta", beta, high=1.0)
         self.gamma = check_strength("gamma", gamma)

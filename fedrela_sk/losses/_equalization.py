@@ -1,6 +1,7 @@
 """The softmax equalization loss: rare classes are spared as rivals, at random."""
 
 import math
+from typing import Any
 
 import torch
 from torch.nn import functional as F
@@ -42,7 +43,15 @@ class EqualizationLoss(PriorLoss):
 
     draws = True
 
-    def __init__(self, threshold=5e-3, gamma=0.9, *, counts=None, ignore_index=-100, reduction="mean"):
+    def __init__(
+        self,
+        threshold: float = 5e-3,
+        gamma: float = 0.9,
+        *,
+        counts: Any = None,
+        ignore_index: Any = -100,
+        reduction: Any = "mean",
+    ) -> None:
         super().__init__(counts, ignore_index, reduction)
         self.threshold = check_strength("threshold", threshold, high=1.0)
         self.gamma = check_strength("gamma", gamma, high=1.0)

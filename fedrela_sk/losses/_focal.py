@@ -1,5 +1,7 @@
 """The focal loss in its softmax form."""
 
+from typing import Any
+
 import torch
 from torch.nn import functional as F
 
@@ -41,7 +43,7 @@ class FocalLoss(PriorLoss):
 
     needs_counts = False
 
-    def __init__(self, gamma=2.0, *, ignore_index=-100, reduction="mean"):
+    def __init__(self, gamma: float = 2.0, *, ignore_index: Any = -100, reduction: Any = "mean") -> None:
         super().__init__(ignore_index=ignore_index, reduction=reduction)
         self.gamma = check_strength("gamma", gamma)
 

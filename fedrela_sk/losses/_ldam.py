@@ -1,8 +1,11 @@
 """LDAM: label-distribution-aware margins on cosines, with deferred re-weighting."""
 
+from typing import Any, Literal
+
 import torch
 from torch.nn import functional as F
 
+from fedrela_sk._typing import Tensor
 from fedrela_sk.losses._base import PriorLoss
 from fedrela_sk.losses._checks import check_choice, check_strength
 from fedrela_sk.losses._tables import effective_number_weights, margins, of_own_class, own_class
@@ -49,16 +52,16 @@ class LDAMLoss(PriorLoss):
 
     def __init__(
         self,
-        max_margin=0.5,
-        scale=30.0,
-        defer=None,
-        beta=0.9999,
+        max_margin: float = 0.5,
+        scale: float = 30.0,
+        defer: float | None = None,
+        beta: float = 0.9999,
         *,
-        divide_by="rows",
-        counts=None,
-        ignore_index=-100,
-        reduction="mean",
-    ):
+        divide_by: Literal["rows", "weights"] = "rows",
+        counts: Any = None,
+        ignore_index: Any = -100,
+        reduction: Any = "mean",
+    ) -> None:
         super().__init__(counts, ignore_index, reduction)
         self.max_margin = check_strength("max_margin", max_margin)
         self.scale = check_strength("scale", scale)
@@ -71,7 +74,7 @@ class LDAMLoss(PriorLoss):
         """Whether rows have no weights yet."""
         return self.defer is None or progress < self.defer
 
-    def mean_weights(self, counts=None, progress=None):
+    def mean_weights(self, counts: Tensor | None = None, progress: float | None = None) -> Tensor | None:
         progress = self._progress if progress is None else progress
         if self.divide_by == "rows" or self._defers(progress):
             return None

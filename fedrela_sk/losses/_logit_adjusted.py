@@ -1,5 +1,7 @@
 """The logit-adjusted loss."""
 
+from typing import Any, Literal
+
 import torch
 
 from fedrela_sk.losses._shifted import ShiftedLoss
@@ -38,7 +40,15 @@ class LogitAdjustedLoss(ShiftedLoss):
     6.6426
     """
 
-    def __init__(self, tau=1.0, absent="one", *, counts=None, ignore_index=-100, reduction="mean"):
+    def __init__(
+        self,
+        tau: float = 1.0,
+        absent: Literal["one", "mask"] = "one",
+        *,
+        counts: Any = None,
+        ignore_index: Any = -100,
+        reduction: Any = "mean",
+    ) -> None:
         super().__init__(tau, absent, counts, ignore_index, reduction)
 
     def _shift(self, counts):

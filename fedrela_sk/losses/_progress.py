@@ -1,5 +1,7 @@
 """Tells a loss how far training has come, in skorch alone."""
 
+from typing import Any
+
 from skorch.callbacks import Callback
 
 
@@ -15,11 +17,11 @@ class Progress(Callback):
     callbacks=[Progress()])``
     """
 
-    def on_train_begin(self, net, **kwargs):
+    def on_train_begin(self, net: Any, **kwargs: Any) -> None:
         """Count epochs from here."""
         self.n_epochs_ = 0
 
-    def on_epoch_begin(self, net, **kwargs):
+    def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
         """Tell the criterion.
 
         Raises

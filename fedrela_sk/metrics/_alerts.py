@@ -3,11 +3,13 @@
 from numbers import Integral
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_consistent_length
 
 from fedrela_sk._checks import check_labels
 from fedrela_sk._labels import check_names, sorted_names
 from fedrela_sk._sklearn import Interval, _num_samples, validate_params
+from fedrela_sk._typing import Label
 from fedrela_sk.metrics._confusion import divide
 from fedrela_sk.metrics._labels import check_pos_label, equals
 
@@ -21,7 +23,15 @@ _COUNT = [Interval(Integral, 1, None, closed="left")]
 
 
 @validate_params({**_COMMON, "n_alerts": _COUNT}, prefer_skip_nested_validation=True)
-def recall_at_alerts(y_true, score, *, n_alerts, period=None, pos_label=1, labels=None):
+def recall_at_alerts(
+    y_true: ArrayLike,
+    score: ArrayLike,
+    *,
+    n_alerts: int,
+    period: ArrayLike | None = None,
+    pos_label: Label = 1,
+    labels: ArrayLike | None = None,
+) -> float:
     """Share of all positives that are among the `n_alerts` highest scores (of each period).
 
     Rows that tie at the last place share the alerts that are left: the expected number of positives among
@@ -65,7 +75,15 @@ def recall_at_alerts(y_true, score, *, n_alerts, period=None, pos_label=1, label
 
 
 @validate_params({**_COMMON, "k": _COUNT}, prefer_skip_nested_validation=True)
-def precision_at_k(y_true, score, *, k, period=None, pos_label=1, labels=None):
+def precision_at_k(
+    y_true: ArrayLike,
+    score: ArrayLike,
+    *,
+    k: int,
+    period: ArrayLike | None = None,
+    pos_label: Label = 1,
+    labels: ArrayLike | None = None,
+) -> float:
     """Share of positives among the `k` highest scores (of each period).
 
     Ties at the last place count with the expected number of positives, as in `recall_at_alerts`.

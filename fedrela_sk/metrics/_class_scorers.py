@@ -1,9 +1,12 @@
 """Scorers that know all classes of the estimator, and its training rows per class where they are needed."""
 
+from typing import Any
+
 import numpy as np
 
 from fedrela_sk._labels import check_names, python_values
 from fedrela_sk._sklearn import _BaseScorer, _safe_indexing
+from fedrela_sk._typing import Array
 from fedrela_sk.exceptions import LabelError
 from fedrela_sk.metrics._clients import with_unseen
 from fedrela_sk.metrics._cost import cost_by_amount
@@ -13,7 +16,7 @@ from fedrela_sk.metrics._labels import check_class_values
 _INNER = ("best_estimator_", "relabeler_", "estimator_")
 
 
-def fitted_class_count(estimator):
+def fitted_class_count(estimator: Any) -> tuple[Array, Array]:
     """Training rows of each class, from the estimator or the last step of a pipeline or what a search found.
 
     Parameters

@@ -1,9 +1,13 @@
 """A scorer that lets every row be predicted by its own client's model."""
 
+from collections.abc import Callable
+from typing import Any, Literal
+
 import numpy as np
 
 from fedrela_sk._labels import check_names
 from fedrela_sk._sklearn import _BaseScorer
+from fedrela_sk._typing import Label
 from fedrela_sk.metrics._clients import with_unseen
 from fedrela_sk.metrics._confusion import OF_ONE_CLASS, OVERALL
 from fedrela_sk.metrics._federated import federated_score
@@ -13,7 +17,12 @@ from fedrela_sk.metrics._predicting import predict_by_client, takes_groups
 AVERAGES = ("rows", "clients")
 
 
-def client_scorer(metric="balanced_accuracy", *, average="rows", pos_label=None):
+def client_scorer(
+    metric: str = "balanced_accuracy",
+    *,
+    average: Literal["rows", "clients"] = "rows",
+    pos_label: Label | None = None,
+) -> Callable[..., Any] | None:
     """Scorer for personal models: ``predict(X, groups=...)``, each row by its own client's model.
 
     `FederatedClassifier` predicts with clients' own heads where its algorithm has them ("fedrod", "fedloge",

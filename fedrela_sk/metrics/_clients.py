@@ -1,13 +1,16 @@
 """One row per client: how a fitted model does at each of them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedrela_sk._checks import check_labels
 from fedrela_sk._labels import array_of, check_names, python_values
 from fedrela_sk._optional import data_frame
 from fedrela_sk._sklearn import _num_samples
+from fedrela_sk._typing import DataFrame
 from fedrela_sk.exceptions import LabelError
 from fedrela_sk.metrics._confusion import divide
 from fedrela_sk.metrics._labels import check_groups, check_pair, union
@@ -46,7 +49,7 @@ class ClientReport:
     recall: np.ndarray
     log_loss: np.ndarray
 
-    def to_frame(self):
+    def to_frame(self) -> DataFrame:
         """A data frame with one row per client; columns `count_<class>` and `recall_<class>` per class.
 
         Raises
@@ -63,7 +66,7 @@ class ClientReport:
         return data_frame(columns, index=self.clients).rename_axis("client")
 
 
-def client_report(estimator, X, y, groups):
+def client_report(estimator: Any, X: ArrayLike, y: ArrayLike, groups: ArrayLike) -> Any:
     """Score a fitted classifier at each client.
 
     Parameters

@@ -3,10 +3,12 @@
 from numbers import Real
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from fedrela_sk._checks import as_float, check_labels
 from fedrela_sk._sklearn import Interval, _num_samples, validate_params
+from fedrela_sk._typing import Array, Label
 from fedrela_sk.metrics._labels import check_pos_label, equals
 
 
@@ -21,7 +23,16 @@ from fedrela_sk.metrics._labels import check_pos_label, equals
     },
     prefer_skip_nested_validation=True,
 )
-def cost_by_amount(y_true, y_pred, amount, *, alert_cost=0.0, pos_label=1, normalize=False, labels=None):
+def cost_by_amount(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    amount: ArrayLike,
+    *,
+    alert_cost: float = 0.0,
+    pos_label: Label = 1,
+    normalize: bool = False,
+    labels: ArrayLike | None = None,
+) -> float:
     """Amounts of the positives that were missed, plus a fixed cost for every alert.
 
     Parameters
@@ -71,7 +82,7 @@ def cost_by_amount(y_true, y_pred, amount, *, alert_cost=0.0, pos_label=1, norma
     return float(cost / len(amount) if normalize else cost)
 
 
-def _check_amount(amount):
+def _check_amount(amount) -> Array:
     amount = column_or_1d(amount, dtype=np.float64)
     bad = ~np.isfinite(amount) | (amount < 0)
     if bad.any():

@@ -1,8 +1,10 @@
 """Scores from confusion counts summed over clients: all that a server could see."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedrela_sk._sklearn import StrOptions, _check_sample_weight, validate_params
+from fedrela_sk._typing import Array, Label
 from fedrela_sk.metrics._confusion import OF_ONE_CLASS, OVERALL, confusion_table, score_confusion
 from fedrela_sk.metrics._labels import check_groups, check_pair, rows_by_client
 
@@ -11,7 +13,9 @@ from fedrela_sk.metrics._labels import check_groups, check_pair, rows_by_client
     {"y_true": ["array-like"], "y_pred": ["array-like"], "groups": ["array-like"]},
     prefer_skip_nested_validation=True,
 )
-def client_confusion(y_true, y_pred, groups, *, labels=None):
+def client_confusion(
+    y_true: ArrayLike, y_pred: ArrayLike, groups: ArrayLike, *, labels: ArrayLike | None = None
+) -> tuple[Array, Array]:
     """Confusion counts of each client: all that it sends to a server that scores a model.
 
     Parameters
@@ -67,15 +71,15 @@ def _tables(true, predicted, client, n_clients, n_classes, weight=None):
     prefer_skip_nested_validation=True,
 )
 def federated_score(
-    y_true,
-    y_pred,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
     *,
-    groups=None,
-    metric="balanced_accuracy",
-    labels=None,
-    pos_label=None,
-    sample_weight=None,
-):
+    groups: ArrayLike | None = None,
+    metric: str = "balanced_accuracy",
+    labels: ArrayLike | None = None,
+    pos_label: Label | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     """A score from confusion counts summed over clients.
 
     The sum is the confusion table of all rows together, so the score does not depend on who holds what (and

@@ -8,10 +8,11 @@ from fedrela_sk import _labels
 from fedrela_sk._checks import check_labels
 from fedrela_sk._labels import array_of, check_names, positions_in, python_values, sorted_names
 from fedrela_sk._sklearn import _num_samples
+from fedrela_sk._typing import Array
 from fedrela_sk.exceptions import GroupsError, LabelError
 
 
-def check_pair(y_true, y_pred, labels=None):
+def check_pair(y_true, y_pred, labels=None) -> tuple[Array, Array, Array]:
     """True and predicted labels as positions in one list of classes.
 
     Parameters
@@ -117,7 +118,7 @@ def check_class_values(values, labels, name):
     return values
 
 
-def check_counts(counts):
+def check_counts(counts) -> Array:
     """Rows (or weights) per class: one dimension, finite, none negative, not all zero."""
     counts = np.asarray(counts)
     if counts.ndim != 1 or counts.dtype.kind not in "biuf":

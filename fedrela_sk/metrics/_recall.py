@@ -1,9 +1,13 @@
 """Recall of each class and of groups of classes: head / medium / tail, majority / minority."""
 
+from typing import Any, Literal
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedrela_sk._labels import check_names, positions_in, python_values
 from fedrela_sk._sklearn import StrOptions, _check_sample_weight, validate_params
+from fedrela_sk._typing import Array
 from fedrela_sk.exceptions import LabelError
 from fedrela_sk.metrics._confusion import confusion_table, divide, mean_known, recalls
 from fedrela_sk.metrics._labels import check_class_values, check_pair
@@ -26,7 +30,13 @@ def _confusion(y_true, y_pred, labels, sample_weight):
 
 
 @validate_params(_COMMON, prefer_skip_nested_validation=True)
-def per_class_recall(y_true, y_pred, *, labels=None, sample_weight=None):
+def per_class_recall(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> Array:
     """Recall of each class.
 
     Parameters
@@ -57,7 +67,15 @@ def per_class_recall(y_true, y_pred, *, labels=None, sample_weight=None):
 
 
 @validate_params(_OF_GROUPS, prefer_skip_nested_validation=True)
-def group_recall(y_true, y_pred, class_groups, *, labels=None, average="macro", sample_weight=None):
+def group_recall(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    class_groups: Any,
+    *,
+    labels: ArrayLike | None = None,
+    average: Literal["macro", "micro"] = "macro",
+    sample_weight: ArrayLike | None = None,
+) -> Any:
     """Recall of groups of classes.
 
     Parameters
@@ -115,8 +133,15 @@ _AVERAGES = {"macro": _macro, "micro": _micro}
 
 @validate_params(_OF_GROUPS, prefer_skip_nested_validation=True)
 def shot_recall(
-    y_true, y_pred, counts, *, labels=None, cuts=(0.75, 0.95), average="macro", sample_weight=None
-):
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    counts: Any,
+    *,
+    labels: ArrayLike | None = None,
+    cuts: tuple[float, float] = (0.75, 0.95),
+    average: Literal["macro", "micro"] = "macro",
+    sample_weight: ArrayLike | None = None,
+) -> Any:
     """Recall of head, medium and tail classes ("many-, medium- and few-shot").
 
     Parameters
@@ -156,8 +181,15 @@ def shot_recall(
 
 @validate_params(_OF_GROUPS, prefer_skip_nested_validation=True)
 def majority_minority_recall(
-    y_true, y_pred, counts=None, *, minority=None, labels=None, average="macro", sample_weight=None
-):
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    counts: Any = None,
+    *,
+    minority: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    average: Literal["macro", "micro"] = "macro",
+    sample_weight: ArrayLike | None = None,
+) -> Any:
     """Recall of majority and minority classes.
 
     Parameters

@@ -4,8 +4,13 @@ A scorer is called as ``scorer(estimator, X, y)``. With metadata routing switche
 ``federated_scorer().set_score_request(groups=True)``.
 """
 
+from collections.abc import Callable
+from typing import Any, Literal
+
+from numpy.typing import ArrayLike
 from sklearn.metrics import make_scorer
 
+from fedrela_sk._typing import Label
 from fedrela_sk.metrics._alerts import precision_at_k, recall_at_alerts
 from fedrela_sk.metrics._class_scorers import AmountScorer, ClassScorer, GroupScorer
 from fedrela_sk.metrics._federated import federated_score
@@ -16,7 +21,9 @@ from fedrela_sk.metrics._shots import SHOTS, SIZES
 _SCORES = ("decision_function", "predict_proba")
 
 
-def federated_scorer(metric="balanced_accuracy", *, pos_label=None):
+def federated_scorer(
+    metric: str = "balanced_accuracy", *, pos_label: Label | None = None
+) -> Callable[..., Any]:
     """Scorer from confusion counts summed over clients (`federated_score`); it knows all fitted classes.
 
     Without `groups` all rows are one client, which gives the same number. Routed groups:
@@ -44,7 +51,13 @@ def federated_scorer(metric="balanced_accuracy", *, pos_label=None):
     return ClassScorer(federated_score, 1, {"metric": metric, "pos_label": pos_label})
 
 
-def shot_recall_scorer(shot, *, counts=None, cuts=(0.75, 0.95), average="macro"):
+def shot_recall_scorer(
+    shot: Literal["head", "medium", "tail"],
+    *,
+    counts: Any = None,
+    cuts: tuple[float, float] = (0.75, 0.95),
+    average: Literal["macro", "micro"] = "macro",
+) -> Callable[..., Any]:
     """Scorer: recall of the head, medium or tail classes (`shot_recall`).
 
     Parameters
@@ -81,7 +94,13 @@ def shot_recall_scorer(shot, *, counts=None, cuts=(0.75, 0.95), average="macro")
     return GroupScorer(shot_recall, shot, counts, {"cuts": cuts, "average": average})
 
 
-def majority_minority_recall_scorer(group, *, counts=None, minority=None, average="macro"):
+def majority_minority_recall_scorer(
+    group: Literal["majority", "minority"],
+    *,
+    counts: Any = None,
+    minority: ArrayLike | None = None,
+    average: Literal["macro", "micro"] = "macro",
+) -> Callable[..., Any]:
     """Scorer: recall of the majority or minority classes (`majority_minority_recall`).
 
     Parameters
@@ -111,7 +130,7 @@ def _check_group(group, groups, name):
         raise ValueError(f"{name} must be one of {groups}, got {group!r}.")
 
 
-def recall_at_alerts_scorer(n_alerts, *, pos_label=1):
+def recall_at_alerts_scorer(n_alerts: int, *, pos_label: Label = 1) -> Callable[..., Any]:
     """Scorer: recall at an alert budget (`recall_at_alerts`), from decision values or posteriors.
 
     Parameters
@@ -129,7 +148,7 @@ def recall_at_alerts_scorer(n_alerts, *, pos_label=1):
     return make_scorer(recall_at_alerts, response_method=_SCORES, n_alerts=n_alerts, pos_label=pos_label)
 
 
-def precision_at_k_scorer(k, *, pos_label=1):
+def precision_at_k_scorer(k: int, *, pos_label: Label = 1) -> Callable[..., Any]:
     """Scorer: precision at k (`precision_at_k`), from decision values or posteriors.
 
     Parameters
@@ -146,7 +165,9 @@ def precision_at_k_scorer(k, *, pos_label=1):
     return make_scorer(precision_at_k, response_method=_SCORES, k=k, pos_label=pos_label)
 
 
-def cost_by_amount_scorer(column=None, *, alert_cost=0.0, pos_label=1, normalize=False):
+def cost_by_amount_scorer(
+    column: str | int | None = None, *, alert_cost: float = 0.0, pos_label: Label = 1, normalize: bool = False
+) -> Callable[..., Any]:
     """Scorer: minus the cost by amount (`cost_by_amount`), so that higher is better.
 
     Parameters

@@ -3,9 +3,11 @@
 from numbers import Integral
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedrela_sk._checks import as_float
 from fedrela_sk._sklearn import Interval, validate_params
+from fedrela_sk._typing import Array
 from fedrela_sk.metrics._labels import check_counts
 
 SHOTS = ("head", "medium", "tail")
@@ -13,7 +15,7 @@ SIZES = ("majority", "minority")
 
 
 @validate_params({"counts": ["array-like"], "cuts": [tuple, list]}, prefer_skip_nested_validation=True)
-def shot_split(counts, *, cuts=(0.75, 0.95)):
+def shot_split(counts: ArrayLike, *, cuts: tuple[float, float] = (0.75, 0.95)) -> Array:
     """Head, medium or tail for each class, by the cumulative share of rows.
 
     Classes are sorted by count, largest first (ties: the lower position first), and shares are added up. The
@@ -66,7 +68,7 @@ def _check_cuts(cuts):
     return [as_float(cut) for cut in cuts]
 
 
-def majority_minority_split(counts):
+def majority_minority_split(counts: ArrayLike) -> Array:
     """Majority or minority for each class: a class is minority if its count is below the mean count.
 
     On step-wise data these are the classes that were cut; of two classes it is the smaller one.
@@ -104,7 +106,9 @@ def majority_minority_split(counts):
     },
     prefer_skip_nested_validation=True,
 )
-def proxy_class_counts(client_counts, *, n_test=10_000, max_per_class=None):
+def proxy_class_counts(
+    client_counts: ArrayLike, *, n_test: int = 10_000, max_per_class: int | None = None
+) -> Array:
     """The class counts that released code uses in place of the true ones to find head, medium and tail.
 
     g_c = sum over clients k of floor(n_test n_{k,c} / N): a test set shared out like the training rows. Small

@@ -1,6 +1,7 @@
 """Layers that change the data in training: their mark, so that a pass can switch them, and random crops and flips."""
 
 from numbers import Integral
+from typing import Any
 
 import torch
 from torch import nn
@@ -51,13 +52,19 @@ class RandomCropFlip(Augmentation):
     True
     """
 
-    def __init__(self, padding=4, flip=True, fill=0.0):
+    padding: int
+    flip: bool
+    fill: float
+
+    def __init__(self, padding: int = 4, flip: bool = True, fill: float = 0.0) -> None:
         super().__init__()
         if isinstance(padding, bool) or not isinstance(padding, Integral) or padding < 0:
             raise NetError(f"padding must be a whole number of pixels >= 0, got {padding!r}.")
-        self.padding, self.flip, self.fill = padding, flip, fill
+        self.padding = padding
+        self.flip = flip
+        self.fill = fill
 
-    def forward(self, X):
+    def forward(self, X: Any) -> Any:
         """Images of shape (n, channels, height, width), as they came in evaluation mode."""
         if X.ndim != 4:
             raise NetError(
@@ -80,5 +87,5 @@ class RandomCropFlip(Augmentation):
         """The first row (or column) of every image's crop, shape (n, 1)."""
         return torch.randint(2 * self.padding + 1, (len(X), 1), device=X.device)
 
-    def extra_repr(self):
+    def extra_repr(self) -> Any:
         return f"padding={self.padding}, flip={self.flip}, fill={self.fill}"

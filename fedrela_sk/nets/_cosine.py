@@ -1,8 +1,12 @@
 """A head that returns cosines."""
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from fedrela_sk._typing import Tensor
 
 
 class CosineLinear(nn.Module):
@@ -31,11 +35,11 @@ class CosineLinear(nn.Module):
     torch.Size([5, 2])
     """
 
-    def __init__(self, in_features, out_features):
+    def __init__(self, in_features: int, out_features: int) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.weight = nn.Parameter(F.normalize(torch.randn(out_features, in_features), dim=1))
 
-    def forward(self, features):
+    def forward(self, features: Tensor) -> Any:
         """Cosines, shape (rows, out_features), for features of shape (rows, in_features)."""
         return F.linear(F.normalize(features, dim=-1), F.normalize(self.weight, dim=-1))

@@ -1,15 +1,17 @@
 """A head that does not learn: class vectors at the corners of a simplex."""
 
 import math
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from fedrela_sk._typing import Dtype, Tensor
 from fedrela_sk.exceptions import NetError
 
 
-def simplex_etf(n_features, n_classes, generator=None):
+def simplex_etf(n_features: int, n_classes: int, generator: Any = None) -> Tensor:
     """One unit vector per class, every two at the same and largest possible angle (a simplex frame).
 
     With U of orthonormal columns and Z an orthonormal basis of the vectors that sum to 0, the classes are the
@@ -79,16 +81,19 @@ class ETFHead(nn.Module):
     torch.Size([2, 3])
     """
 
-    def __init__(self, in_features, out_features, projection=True, dtype=None):
+    def __init__(
+        self, in_features: int, out_features: int, projection: bool = True, dtype: Dtype | None = None
+    ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         dtype = torch.get_default_dtype() if dtype is None else dtype
         width = out_features if projection else in_features
+        self.vectors: Tensor
         self.register_buffer("vectors", simplex_etf(width, out_features).to(dtype), persistent=False)
         self.projection = nn.Linear(in_features, width, dtype=dtype) if projection else nn.Identity()
         self.scale = nn.Parameter(torch.ones((), dtype=dtype)) if projection else None
 
-    def forward(self, features):
+    def forward(self, features: Tensor) -> Any:
         """Shape (rows, out_features), for features of shape (rows, in_features)."""
         cosines = F.normalize(self.projection(features), dim=-1) @ self.vectors.T
         return cosines if self.scale is None else self.scale * cosines

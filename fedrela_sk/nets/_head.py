@@ -1,10 +1,13 @@
 """The classifier head of any torch module: finding it, tapping what enters it, putting another in its place."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
 
+from fedrela_sk._typing import Dtype, Module, Tensor
 from fedrela_sk.exceptions import NetError
 
 # attribute of a layer that says it is the head of the module around it
@@ -46,19 +49,19 @@ class MultiHead(nn.Module):
     ['main.weight', 'main.bias', 'personal.weight', 'personal.bias']
     """
 
-    def __init__(self, main, **extra):
+    def __init__(self, main: Module, **extra: Module) -> None:
         super().__init__()
         self.in_features, self.out_features = main.in_features, main.out_features
         self.main = main
         for name, module in extra.items():
             self.add_module(name, module)
 
-    def forward(self, h):
+    def forward(self, h: Tensor) -> Any:
         """What `main` gives for features `h` of shape (n_rows, in_features)."""
         return self.main(h)
 
 
-def find_head(module, n_classes, head=None, X=None):
+def find_head(module: Module, n_classes: int, head: str | None = None, X: Tensor | None = None) -> str:
     """Dotted name of the layer that turns features into one number per class.
 
     A layer that `mark_head` marked, or that `swap_head` put in, is the head. Else a candidate is an
@@ -170,7 +173,7 @@ def _traced_name(module, fitting, X):
     )
 
 
-def mark_head(module, name):
+def mark_head(module: Module, name: str) -> None:
     """Say that a layer is the head, for every later `find_head` on this module and its copies.
 
     Parameters
@@ -187,7 +190,7 @@ def mark_head(module, name):
     setattr(_layer(module, name), _MARK, True)
 
 
-def swap_head(module, name, new, head=""):
+def swap_head(module: Module, name: str, new: Module, head: str = "") -> Module:
     """Put another layer in the place of the head; the new one is marked as by `mark_head`.
 
     Parameters
@@ -224,7 +227,9 @@ def swap_head(module, name, new, head=""):
     return module
 
 
-def forward_with_features(module, name, call, x):
+def forward_with_features(
+    module: Module, name: str, call: Callable[..., Any], x: Tensor
+) -> tuple[Tensor, Any]:
     """Run a forward pass and catch what enters the head.
 
     It works on the module itself, under `torch.func.functional_call` and inside `torch.func.vmap` or
@@ -279,7 +284,14 @@ def _layer(module, name):
         ) from error
 
 
-def linear_head(in_features, n_classes, generator=None, zero=False, bias=True, dtype=None):
+def linear_head(
+    in_features: int,
+    n_classes: int,
+    generator: Any = None,
+    zero: bool = False,
+    bias: bool = True,
+    dtype: Dtype | None = None,
+) -> Module:
     """A new linear layer whose first weights come from a given generator.
 
     Parameters

@@ -25,7 +25,9 @@ class MLP(nn.Sequential):
     torch.Size([5, 2])
     """
 
-    def __init__(self, n_features, n_classes, hidden=(64, 32), dropout=0.0):
+    def __init__(
+        self, n_features: int, n_classes: int, hidden: tuple[int, ...] = (64, 32), dropout: float = 0.0
+    ) -> None:
         layers, width = [], n_features
         for units in hidden:
             layers += [nn.Linear(width, units), nn.ReLU()]

@@ -84,7 +84,7 @@ class ResNet8(ResNet):
     torch.Size([2, 7])
     """
 
-    def __init__(self, n_classes=10, n_channels=3, width=64):
+    def __init__(self, n_classes: int = 10, n_channels: int = 3, width: int = 64) -> None:
         super().__init__((1, 1, 1), n_classes, n_channels, width)
 
 
@@ -102,7 +102,7 @@ class ResNet18(ResNet):
         All as in `ResNet8`.
     """
 
-    def __init__(self, n_classes=10, n_channels=3, width=64):
+    def __init__(self, n_classes: int = 10, n_channels: int = 3, width: int = 64) -> None:
         super().__init__((2, 2, 2, 2), n_classes, n_channels, width)
 
 
@@ -120,7 +120,7 @@ class ResNet34(ResNet):
         All as in `ResNet8`.
     """
 
-    def __init__(self, n_classes=100, n_channels=3, width=64):
+    def __init__(self, n_classes: int = 100, n_channels: int = 3, width: int = 64) -> None:
         super().__init__((3, 4, 6, 3), n_classes, n_channels, width)
 
 

@@ -28,7 +28,13 @@ class SmallCNN(nn.Sequential):
     torch.Size([2, 7])
     """
 
-    def __init__(self, image_shape=(1, 28, 28), n_classes=10, widths=(8, 16), hidden=64):
+    def __init__(
+        self,
+        image_shape: tuple[int, ...] = (1, 28, 28),
+        n_classes: int = 10,
+        widths: tuple[int, ...] = (8, 16),
+        hidden: int = 64,
+    ) -> None:
         channels, height, width = image_shape
         layers, kernel = [], 5
         for filters in widths:

@@ -1,11 +1,13 @@
 """A fixed classifier that looks at few features: a simplex with most entries zero, bent back to equal angles."""
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
+from fedrela_sk._typing import Dtype, Tensor
 from fedrela_sk.exceptions import NetError
 from fedrela_sk.nets._etf import simplex_etf
 
@@ -50,26 +52,28 @@ class SparseETF(nn.Module):
 
     def __init__(
         self,
-        in_features,
-        out_features,
-        sparsity=0.6,
-        norm=0.1,
-        n_steps=10_000,
+        in_features: int,
+        out_features: int,
+        sparsity: float = 0.6,
+        norm: float = 0.1,
+        n_steps: int = 10_000,
         *,
-        lr=1e-4,
-        bias=True,
-        dtype=None,
-    ):
+        lr: float = 1e-4,
+        bias: bool = True,
+        dtype: Dtype | None = None,
+    ) -> None:
         super().__init__()
         dtype = torch.get_default_dtype() if dtype is None else dtype
         start = simplex_etf(in_features, out_features).numpy()
         start *= surviving_entries(out_features, in_features, sparsity)
         W = _spread_out_once(start.tobytes(), start.shape, norm, n_steps, lr).copy()
         b = (2 * torch.rand(out_features, dtype=torch.float64) - 1) / in_features**0.5
+        self.weight: Tensor
+        self.bias: Tensor | None
         self.register_buffer("weight", torch.from_numpy(W).to(dtype), persistent=False)
         self.register_buffer("bias", b.to(dtype) if bias else None, persistent=False)
 
-    def forward(self, features):
+    def forward(self, features: Tensor) -> Any:
         """Logits, shape (rows, out_features)."""
         return nn.functional.linear(features, self.weight, self.bias)
 

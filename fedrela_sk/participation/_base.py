@@ -4,12 +4,15 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from fedrela_sk._checks import as_float
 from fedrela_sk._sklearn import Interval
+from fedrela_sk._typing import Array
 
 
 @dataclass(frozen=True)
@@ -77,13 +80,15 @@ class Participation(BaseEstimator, ABC):
     needs_counts = False
 
     @property
-    def trains_all(self):
+    def trains_all(self) -> Any:
         """Whether there is a `select` to call."""
         return callable(getattr(type(self), "select", None))
 
     _parameter_constraints = {"share": [Interval(Real, 0, 1, closed="right")]}
 
-    def choose(self, round, stream, sizes, counts=None):
+    def choose(
+        self, round: int, stream: np.random.Generator, sizes: ArrayLike, counts: ArrayLike | None = None
+    ) -> Any:
         """The clients of one round.
 
         Parameters
@@ -114,7 +119,7 @@ class Participation(BaseEstimator, ABC):
             counts = self._check_counts(counts, len(sizes), round)
         return self._choose(round, stream, sizes, counts)
 
-    def report_nbytes(self, n_classes):
+    def report_nbytes(self, n_classes: int) -> Any:
         """Bytes that a client sends, before its update, every round in which it is asked.
 
         By default those of what it is asked for: one float64 number per class where `needs_counts`, and one for its
@@ -142,7 +147,7 @@ class Participation(BaseEstimator, ABC):
         return counts
 
 
-def check_numbers(values, name, round):
+def check_numbers(values, name, round) -> Array:
     """`values` as a float64 array of one dimension, finite and at least 0; ValueError otherwise."""
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 1 or not len(values):

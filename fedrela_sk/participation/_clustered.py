@@ -40,7 +40,7 @@ class ClusteredSampling(Participation):
     Choice(groups=((0,),), weights=(1.0,), total=1.0)
     """
 
-    def __init__(self, share=0.1):
+    def __init__(self, share: float = 0.1) -> None:
         self.share = share
 
     def _choose(self, round, stream, sizes, counts):

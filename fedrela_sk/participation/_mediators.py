@@ -55,7 +55,7 @@ class Mediators(Participation):
         "n_clients": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, n_clients=10, share=1.0):
+    def __init__(self, n_clients: int = 10, share: float = 1.0) -> None:
         self.n_clients = n_clients
         self.share = share
 

@@ -1,10 +1,13 @@
 """Optimal client sampling (Chen, Horváth, Richtárik 2022): the larger an update, the likelier it is sent."""
 
 from numbers import Integral
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedrela_sk._sklearn import Interval
+from fedrela_sk._typing import Array
 from fedrela_sk.exceptions import NotFiniteError
 from fedrela_sk.participation._base import Choice, Participation, alone, check_numbers, n_chosen
 
@@ -64,19 +67,21 @@ class OptimalSampling(Participation):
         "j_max": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, share=0.1, *, approximate=False, j_max=4):
+    def __init__(self, share: float = 0.1, *, approximate: bool = False, j_max: int = 4) -> None:
         self.share = share
         self.approximate = approximate
         self.j_max = j_max
 
-    def report_nbytes(self, n_classes):
+    def report_nbytes(self, n_classes: int) -> Any:
         """The norm, one float64; with ``approximate`` two more in each round of exchange, at most j_max."""
         return 8 * (1 + 2 * self.j_max) if self.approximate else 8
 
     def _choose(self, round, stream, sizes, counts):
         return Choice(alone(range(len(sizes))))
 
-    def select(self, round, stream, weights, norms):
+    def select(
+        self, round: int, stream: np.random.Generator, weights: ArrayLike, norms: ArrayLike
+    ) -> tuple[Array, Array]:
         """The clients that send, once all have trained.
 
         Parameters
@@ -111,7 +116,7 @@ class OptimalSampling(Participation):
         nobody = np.prod(1 - p)
         return positions, shares[positions] / (p[positions] * (1 + nobody / p.sum()))
 
-    def probabilities(self, weights, norms):
+    def probabilities(self, weights: Any, norms: Any) -> Any:
         """Probability that each client sends by its own draw, an array of shape (n_clients,); see `select`."""
         return self._shares_and_probabilities(weights, norms, round=None)[1]
 

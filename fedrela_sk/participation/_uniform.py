@@ -27,7 +27,7 @@ class UniformSampling(Participation):
     (2, None)
     """
 
-    def __init__(self, share=1.0):
+    def __init__(self, share: float = 1.0) -> None:
         self.share = share
 
     def _choose(self, round, stream, sizes, counts):

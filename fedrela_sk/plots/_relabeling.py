@@ -1,6 +1,9 @@
 """Which rows of which client were relabelled, into what, at which posterior."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from fedrela_sk.plots._axes import color_of, make_axes, tidy
@@ -41,7 +44,16 @@ class RelabelingDisplay:
     {'a': 2, 'b': 1}
     """
 
-    def __init__(self, *, client, old, new, posterior, n_rows=None, class_names=None):
+    def __init__(
+        self,
+        *,
+        client: ArrayLike,
+        old: ArrayLike,
+        new: ArrayLike,
+        posterior: ArrayLike,
+        n_rows: Any = None,
+        class_names: Any = None,
+    ) -> None:
         self.client = client
         self.old = old
         self.new = new
@@ -50,7 +62,9 @@ class RelabelingDisplay:
         self.class_names = class_names
 
     @classmethod
-    def from_estimator(cls, estimator, *, class_names=None, max_clients=20, ax=None):
+    def from_estimator(
+        cls, estimator: Any, *, class_names: Any = None, max_clients: Any = 20, ax: Any = None
+    ) -> Any:
         """From a fitted `FederatedClassifier`, or any estimator with a `relabel_report`.
 
         Parameters
@@ -82,7 +96,7 @@ class RelabelingDisplay:
         )
         return display.plot(ax, max_clients=max_clients)
 
-    def counts(self):
+    def counts(self) -> Any:
         """Relabelled rows of every client, most first, then in the order of the clients' names.
 
         Returns
@@ -93,7 +107,7 @@ class RelabelingDisplay:
         found = dict.fromkeys(self.n_rows or (), 0) | dict(zip(names.tolist(), counts.tolist(), strict=True))
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
-    def plot(self, ax=None, *, max_clients=20):
+    def plot(self, ax: Any = None, *, max_clients: int = 20) -> Any:
         """Draw one line per client, those with most relabelled rows on top.
 
         Parameters
@@ -123,7 +137,7 @@ class RelabelingDisplay:
         what = f", {next(iter(self.dots_.values())).get_label()}" if len(self.dots_) == 1 else ""
         ax.set(
             xlabel="posterior of the new class before relabelling",
-            title=f"{len(self.client)} rows relabelled {where}{what}",
+            title=f"{np.size(self.client)} rows relabelled {where}{what}",
         )
         if len(self.dots_) > 1 and own_figure:
             ax.figure.legend(loc="outside lower center", ncols=2, frameon=False)

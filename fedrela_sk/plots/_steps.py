@@ -1,9 +1,13 @@
 """The steps of one relabelling at one client: from posterior to z to rho to label."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from fedrela_sk._typing import Array, Label
 from fedrela_sk.plots._axes import GREY, color_of, make_axes, tidy
 from fedrela_sk.relabel import FedReLaRelabeler
 from fedrela_sk.relabel._normalization import NORMALIZATIONS
@@ -55,7 +59,18 @@ class FedReLaStepsDisplay:
     (1, 4)
     """
 
-    def __init__(self, *, label, new_label, posterior, z, rho, threshold, target, class_names=None):
+    def __init__(
+        self,
+        *,
+        label: ArrayLike,
+        new_label: ArrayLike,
+        posterior: ArrayLike,
+        z: ArrayLike,
+        rho: ArrayLike,
+        threshold: float,
+        target: Label,
+        class_names: Any = None,
+    ) -> None:
         self.label = label
         self.new_label = new_label
         self.posterior = posterior
@@ -66,7 +81,17 @@ class FedReLaStepsDisplay:
         self.class_names = class_names
 
     @classmethod
-    def from_predictions(cls, Q, y, relabeler=None, *, target=None, uniforms=None, class_names=None, ax=None):
+    def from_predictions(
+        cls,
+        Q: ArrayLike,
+        y: ArrayLike,
+        relabeler: Any = None,
+        *,
+        target: Label | None = None,
+        uniforms: ArrayLike | None = None,
+        class_names: Any = None,
+        ax: Any = None,
+    ) -> Any:
         """From posteriors and labels of one client.
 
         Parameters
@@ -113,8 +138,17 @@ class FedReLaStepsDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, y, relabeler=None, *, target=None, uniforms=None, class_names=None, ax=None
-    ):
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        relabeler: Any = None,
+        *,
+        target: Any = None,
+        uniforms: Any = None,
+        class_names: Any = None,
+        ax: Any = None,
+    ) -> Any:
         """From a fitted classifier and the rows of one client; parameters as in `from_predictions`.
 
         The posteriors are those of the model as it is now: of a federation, take one that was fitted without
@@ -131,7 +165,7 @@ class FedReLaStepsDisplay:
             ax=ax,
         )
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Any:
         """Draw the four panels.
 
         Parameters
@@ -221,7 +255,7 @@ class FedReLaStepsDisplay:
         return str((self.class_names or {}).get(own, own))
 
 
-def _two_columns(Q, kind):
+def _two_columns(Q, kind) -> Array:
     """One column p or s as the pair that it stands for."""
     if Q.ndim == 2 and Q.shape[1] == 1:
         return np.hstack([-Q if kind == "score" else 1 - Q, Q])

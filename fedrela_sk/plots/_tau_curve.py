@@ -1,6 +1,9 @@
 """Scores over tau, with their spread over folds."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from fedrela_sk.plots._axes import color_of, make_axes, tidy
@@ -41,7 +44,9 @@ class TauCurveDisplay:
     [0.1, 0.4]
     """
 
-    def __init__(self, *, tau, scores, spread, chosen=None, references=None):
+    def __init__(
+        self, *, tau: ArrayLike, scores: Any, spread: Any, chosen: float | None = None, references: Any = None
+    ) -> None:
         self.tau = tau
         self.scores = scores
         self.spread = spread
@@ -49,7 +54,16 @@ class TauCurveDisplay:
         self.references = references
 
     @classmethod
-    def from_cv_results(cls, cv_results, *, param=None, metrics=None, chosen=None, references=None, ax=None):
+    def from_cv_results(
+        cls,
+        cv_results: Any,
+        *,
+        param: str | None = None,
+        metrics: list[str] | None = None,
+        chosen: Any = None,
+        references: Any = None,
+        ax: Any = None,
+    ) -> Any:
         """From the results of a grid search over tau.
 
         Parameters
@@ -85,7 +99,9 @@ class TauCurveDisplay:
         return cls(tau=tau, scores=scores, spread=spread, chosen=chosen, references=references).plot(ax)
 
     @classmethod
-    def from_estimator(cls, search, *, param=None, metrics=None, references=None, ax=None):
+    def from_estimator(
+        cls, search: Any, *, param: Any = None, metrics: Any = None, references: Any = None, ax: Any = None
+    ) -> Any:
         """From a fitted search; its own choice of tau is marked. Parameters as in `from_cv_results`."""
         check_is_fitted(search, "cv_results_")
         chosen = None
@@ -95,7 +111,7 @@ class TauCurveDisplay:
             search.cv_results_, param=param, metrics=metrics, chosen=chosen, references=references, ax=ax
         )
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Any:
         """Draw one panel per metric.
 
         Parameters

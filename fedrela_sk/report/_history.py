@@ -1,11 +1,14 @@
 """The records of one fit."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from fedrela_sk._optional import data_frame
 from fedrela_sk._traffic import Traffic
+from fedrela_sk._typing import Array, DataFrame
+from fedrela_sk.report._round import RoundRecord
 
 
 class History(Sequence):
@@ -21,13 +24,13 @@ class History(Sequence):
         Anything out of the ordinary.
     """
 
-    def __init__(self, empty_clients=(), empty_cell_share=0.0):
+    def __init__(self, empty_clients: Any = (), empty_cell_share: float = 0.0) -> None:
         self.empty_clients = tuple(empty_clients)
         self.empty_cell_share = float(empty_cell_share)
-        self.notes = []
-        self._records = []
+        self.notes: list[str] = []
+        self._records: list[RoundRecord] = []
 
-    def append(self, record):
+    def append(self, record: Any) -> None:
         """Add the record of the round that just ended."""
         self._records.append(record)
 
@@ -41,16 +44,16 @@ class History(Sequence):
         return f"History({len(self)} rounds, {self.bytes_up} bytes up, {self.bytes_down} bytes down)"
 
     @property
-    def bytes_up(self):
+    def bytes_up(self) -> Any:
         """Bytes sent by all clients in all rounds."""
         return sum(record.bytes_up for record in self)
 
     @property
-    def bytes_down(self):
+    def bytes_down(self) -> Any:
         """Bytes sent to all clients in all rounds."""
         return sum(record.bytes_down for record in self)
 
-    def traffic(self):
+    def traffic(self) -> Any:
         """Bytes of all rounds by direction and purpose, as in ``RoundRecord.traffic``.
 
         Returns
@@ -64,7 +67,7 @@ class History(Sequence):
                     log.add(direction, purpose, nbytes)
         return log.nbytes
 
-    def column(self, name):
+    def column(self, name: str) -> Array:
         """One field of every record.
 
         Parameters
@@ -84,6 +87,6 @@ class History(Sequence):
             return column
         return np.asarray(values)
 
-    def to_frame(self):
+    def to_frame(self) -> DataFrame:
         """One row per round as a pandas data frame; needs pandas."""
         return data_frame([record.as_dict() for record in self])

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from fedrela_sk._optional import data_frame
+from fedrela_sk._typing import DataFrame
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,6 @@ class RelabelingReport:
         clients = len(set(self.client.tolist()))
         return f"RelabelingReport({len(self)} rows changed at {clients} clients; to_frame() shows them)"
 
-    def to_frame(self):
+    def to_frame(self) -> DataFrame:
         """As a pandas data frame; needs pandas."""
         return data_frame({field.name: getattr(self, field.name) for field in fields(self)})

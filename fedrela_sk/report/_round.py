@@ -1,6 +1,7 @@
 """One record per round."""
 
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from fedrela_sk._deprecation import old_attributes
 from fedrela_sk._traffic import total
@@ -55,16 +56,16 @@ class RoundRecord:
     traffic: dict = field(default_factory=dict)
 
     @property
-    def bytes_up(self):
+    def bytes_up(self) -> Any:
         """Bytes sent by the clients."""
         return total(self.traffic, "up")
 
     @property
-    def bytes_down(self):
+    def bytes_down(self) -> Any:
         """Bytes sent to the clients."""
         return total(self.traffic, "down")
 
-    def as_dict(self):
+    def as_dict(self) -> Any:
         """One value per name: the fields (tuples stay whole), bytes in total and by purpose ("bytes_up: model")."""
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "traffic"}
         for direction in ("up", "down"):

@@ -1,11 +1,13 @@
 """Label skew: each class is spread over the clients by a draw of a Dirichlet distribution."""
 
 from numbers import Integral, Real
+from typing import Literal
 
 import numpy as np
 
 from fedrela_sk._checks import as_float
 from fedrela_sk._sklearn import Interval, StrOptions
+from fedrela_sk._typing import RandomState
 from fedrela_sk.splitters._base import ClientSplit, check_min_rows, class_codes
 from fedrela_sk.splitters._counts import (
     cut_points,
@@ -78,7 +80,15 @@ class DirichletSplit(ClientSplit):
         "min_rows": [Interval(Integral, 0, None, closed="left"), None],
     }
 
-    def __init__(self, n_splits=10, alpha=0.3, *, method="multinomial", min_rows=None, random_state=None):
+    def __init__(
+        self,
+        n_splits: int = 10,
+        alpha: float = 0.3,
+        *,
+        method: Literal["multinomial", "proportions", "equal_size"] = "multinomial",
+        min_rows: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.n_splits = n_splits
         self.alpha = alpha
         self.method = method

@@ -1,11 +1,13 @@
 """Quantity skew: clients differ in how many rows they hold, not in which classes."""
 
 from numbers import Integral, Real
+from typing import Literal
 
 import numpy as np
 
 from fedrela_sk._checks import as_float
 from fedrela_sk._sklearn import Interval, StrOptions
+from fedrela_sk._typing import RandomState
 from fedrela_sk.splitters._base import ClientSplit, check_min_rows
 from fedrela_sk.splitters._counts import (
     apportion,
@@ -70,8 +72,15 @@ class QuantitySkewSplit(ClientSplit):
     }
 
     def __init__(
-        self, n_splits=10, alpha=0.5, *, method="dirichlet", exponent=1.0, min_rows=0, random_state=None
-    ):
+        self,
+        n_splits: int = 10,
+        alpha: float = 0.5,
+        *,
+        method: Literal["dirichlet", "power_law"] = "dirichlet",
+        exponent: float = 1.0,
+        min_rows: int = 0,
+        random_state: RandomState = None,
+    ) -> None:
         self.n_splits = n_splits
         self.alpha = alpha
         self.method = method

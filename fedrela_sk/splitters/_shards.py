@@ -5,6 +5,7 @@ from numbers import Integral
 import numpy as np
 
 from fedrela_sk._sklearn import Interval
+from fedrela_sk._typing import RandomState
 from fedrela_sk.splitters._base import ClientSplit, class_codes
 
 
@@ -57,7 +58,9 @@ class ShardSplit(ClientSplit):
         "shards_per_client": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, n_splits=10, shards_per_client=2, *, random_state=None):
+    def __init__(
+        self, n_splits: int = 10, shards_per_client: int = 2, *, random_state: RandomState = None
+    ) -> None:
         self.n_splits = n_splits
         self.shards_per_client = shards_per_client
         self.random_state = random_state

@@ -1,6 +1,7 @@
 """Which engine trains the clients: by name, by an object with settings, or by facts that never change."""
 
 from numbers import Integral
+from typing import Any, Literal
 
 import torch
 from joblib import effective_n_jobs
@@ -30,7 +31,7 @@ class Loop(Engine):
 
     name = "loop"
 
-    def start(self, net, data, algorithm, n_classes, seed):
+    def start(self, net: Any, data: Any, algorithm: Any, n_classes: int, seed: int) -> Any:
         """A running engine for one fit."""
         return LoopEngine(net, data, algorithm, n_classes, seed)
 
@@ -54,11 +55,11 @@ class Stacked(Engine):
         "precision": [StrOptions({"bf16"}), None],
     }
 
-    def __init__(self, chunk_size=64, precision=None):
+    def __init__(self, chunk_size: int = 64, precision: Literal["bf16"] | None = None) -> None:
         self.chunk_size = chunk_size
         self.precision = precision
 
-    def start(self, net, data, algorithm, n_classes, seed):
+    def start(self, net: Any, data: Any, algorithm: Any, n_classes: int, seed: int) -> Any:
         """A running engine for one fit; `NotStackable` if the net has no stacked form."""
         validate_parameter_constraints(
             self._parameter_constraints, self.get_params(deep=False), caller_name="Stacked"

@@ -1,5 +1,6 @@
 """What the hooks of a method see of a net: a function of named tensors, a batch, a client's rows."""
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
+from fedrela_sk._typing import Module, Tensor, Tensors
 from fedrela_sk.nets import find_head, forward_with_features
 from fedrela_sk.training._criterion import log_input, row_losses, row_shares
 
@@ -34,18 +36,18 @@ class Batch:
     share: torch.Tensor
     criterion: nn.Module
 
-    def mean(self, values):
+    def mean(self, values: Any) -> Any:
         """Sum over the rows of share times value."""
         return (self.share * values).sum()
 
-    def plain_mean(self, values):
+    def plain_mean(self, values: Any) -> Any:
         """`mean` without the class weights of the criterion itself: for terms that it knows nothing of."""
         if self.criterion.reduction == "sum":
             return self.mean(values)
         total = self.share.sum()
         return self.mean(values) / torch.where(total > 0, total, 1.0)
 
-    def row_losses(self, logits, targets=None):
+    def row_losses(self, logits: Tensor, targets: Tensor | None = None) -> Any:
         """The criterion's loss of every row for its own labels, or for `targets`.
 
         Parameters
@@ -56,7 +58,7 @@ class Batch:
         """
         return row_losses(self.criterion, logits, self.y if targets is None else targets)
 
-    def criterion_loss(self, logits):
+    def criterion_loss(self, logits: Tensor) -> Any:
         """The loss that the net's criterion gives to these rows."""
         return self.mean(self.row_losses(logits))
 
@@ -81,7 +83,7 @@ class ClientData:
     weights: torch.Tensor
     loss_weights: torch.Tensor
 
-    def batches(self, criterion, size=512):
+    def batches(self, criterion: Any, size: Any = 512) -> Iterator[Any]:
         """All rows as `Batch`es in their order; shares are those in the loss of all rows together."""
         shares = row_shares(criterion, self.y, self.loss_weights)
         for x, y, share in zip(self.X.split(size), self.y.split(size), shares.split(size), strict=True):
@@ -111,14 +113,16 @@ class Model:
         Parameters and buffers to run it with; None: those that it holds.
     """
 
-    def __init__(self, module, criterion, n_classes, params=None):
+    def __init__(
+        self, module: Module, criterion: Module, n_classes: int, params: Tensors | None = None
+    ) -> None:
         self.module = module
         self.criterion = criterion
         self.n_classes = n_classes
         self._params = params
 
     @property
-    def params(self):
+    def params(self) -> Any:
         """Parameters and buffers that the model runs with, by name; they carry gradients."""
         if self._params is None:
             return dict(self.module.named_parameters()) | dict(self.module.named_buffers())
@@ -142,7 +146,7 @@ class Model:
         """
         return self._logits(self._run(self._params, x))
 
-    def features(self, x):
+    def features(self, x: Tensor) -> Any:
         """(input of the head, logits) of rows: tensors of shape (n_rows, n_features), (n_rows, n_classes).
 
         Raises
@@ -153,7 +157,7 @@ class Model:
         features, output = forward_with_features(self.module, self.head, self._runner(self._params), x)
         return features, self._logits(_first(output))
 
-    def frozen(self, x, params=None):
+    def frozen(self, x: Tensor, params: Any = None) -> Any:
         """(features, logits) in evaluation mode and without gradients, of other tensors if given.
 
         Buffers are left as they are.
@@ -163,17 +167,17 @@ class Model:
             features, output = forward_with_features(self.module, self.head, run, x)
             return features, self._logits(_first(output))
 
-    def evaluate(self, x, params=None):
+    def evaluate(self, x: Tensor, params: Any = None) -> Any:
         """Logits in evaluation mode, of other tensors if given; gradients flow where they are asked for."""
         with evaluation(self.module):
             return self._logits(self._run(self.params if params is None else self.params | params, x))
 
-    def raw(self, x):
+    def raw(self, x: Tensor) -> Any:
         """The module's own output in evaluation mode, without gradients."""
         with torch.no_grad(), evaluation(self.module):
             return self._run(self._params, x)
 
-    def with_params(self, params):
+    def with_params(self, params: Any) -> Any:
         """The same module with other tensors; those left out stay."""
         return Model(self.module, self.criterion, self.n_classes, self.params | params)
 

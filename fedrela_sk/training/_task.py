@@ -31,7 +31,7 @@ class LocalData:
     module_dtype: torch.dtype = torch.float32
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         """Dtype of losses and weights: that of the rows, or of the module where rows are integers."""
         return self.X.dtype if self.X.dtype.is_floating_point else self.module_dtype
 
@@ -71,7 +71,7 @@ class LocalTask:
     counts: torch.Tensor | None = None
     record: bool = False
 
-    def weighted(self, weights):
+    def weighted(self, weights: Any) -> Any:
         """The same task with the weight of its client's position."""
         return replace(self, weight=weights[self.client.position])
 

@@ -19,7 +19,7 @@ from fedrela_sk.training.runtime._shared import SharedFolder, read_shared
 
 # Thread to the token of a fit, with its data's version, and what this worker loaded for it. Not the threads'
 # own: a thread that frees tensors while the interpreter ends aborts the process.
-_held = {}
+_held: dict[int, Any] = {}
 
 
 class _Underway:

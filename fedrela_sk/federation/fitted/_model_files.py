@@ -3,6 +3,7 @@
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from fedrela_sk import nets
+from fedrela_sk._typing import AnyPath
 from fedrela_sk._version import __version__
 from fedrela_sk.algorithms import ALGORITHMS, FedAvg
 from fedrela_sk.exceptions import ModelFileError
@@ -27,7 +29,7 @@ _CRITERIA = {"logits": nn.CrossEntropyLoss, "probabilities": nn.NLLLoss}
 _NETS = {name: getattr(nets, name) for name in ("MLP", "SmallCNN", "ResNet8", "ResNet18", "ResNet34")}
 
 
-def save_model(model, folder):
+def save_model(model: Any, folder: AnyPath) -> None:
     """Write what predicts of a fitted federation: ``model.json`` and ``model.safetensors``.
 
     Parameters
@@ -57,7 +59,7 @@ def save_model(model, folder):
     replace_file(folder / "model.json", json.dumps(facts, indent=1).encode())
 
 
-def load_model(folder, module=None):
+def load_model(folder: AnyPath, module: Any = None) -> Any:
     """The model that `save_model` wrote, ready to predict.
 
     Parameters

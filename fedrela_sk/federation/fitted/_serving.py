@@ -1,5 +1,8 @@
 """A fitted federation without its rows: what answers, small enough to send, and its form on disk."""
 
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -67,7 +70,7 @@ class ServedClassifier(Answers, ClassifierMixin, BaseEstimator):
     def __sklearn_is_fitted__(self):
         return hasattr(self, "classes_")
 
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
         """Not available.
 
         Raises
@@ -80,7 +83,7 @@ class ServedClassifier(Answers, ClassifierMixin, BaseEstimator):
             "load_model(folder)."
         )
 
-    def for_serving(self):
+    def for_serving(self) -> Any:
         """Itself."""
         check_is_fitted(self)
         return self
