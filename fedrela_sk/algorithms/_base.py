@@ -300,6 +300,11 @@ class Algorithm(BaseEstimator):
         """
         return params | {name: tensor for name, tensor in own.items() if name in params}
 
+    @property
+    def has_own_models(self) -> bool:
+        """Whether clients predict with tensors of their own: personal ones, or because there is no global model."""
+        return self.personal or not self.averages
+
     # --- which of them are used ------------------------------------------------------------------------------
 
     def unused_hooks(self) -> tuple[str, ...]:

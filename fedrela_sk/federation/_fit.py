@@ -1,5 +1,7 @@
 """All rounds of one fit: with callbacks, log lines, and the part before the relabel round from memory."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import torch
 from sklearn.callback import ProgressBar
@@ -56,7 +58,7 @@ class Run:
         state = simulation.start(tensors_of(simulation.net.module_))
         context = self.estimator._init_callback_context(max_subtasks=n_rounds, sequential_subtasks=False)
         context.call_on_fit_task_begin(**shown)
-        with logging_to_stderr(self.estimator.verbose):
+        with logging_to_stderr() if self.estimator.verbose else nullcontext():
             state, done = self._before_relabelling(state, context)
             self._rounds(state, range(done, n_rounds), context)
         simulation.engine.forget()

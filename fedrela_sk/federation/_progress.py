@@ -19,9 +19,9 @@ def round_line(record, n_rounds):
 
 
 @contextmanager
-def logging_to_stderr(verbose):
-    """Show the package's log lines where the caller asked for them and logging is not set up."""
-    if not verbose or logger.hasHandlers():
+def logging_to_stderr():
+    """Show the package's log lines where logging is not set up."""
+    if logger.hasHandlers():
         yield
         return
     handler, level = logging.StreamHandler(), logger.level

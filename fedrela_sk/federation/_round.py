@@ -1,6 +1,7 @@
 """One round in six labelled steps: here the simulated clients and the server meet."""
 
 import time
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -39,11 +40,11 @@ class Simulation:
         Clients that have rows, by key.
     tasks : TaskMaker
         What clients train on.
-    reporter : Reporter
-        What clients answer.
     server : Server
     counts : ndarray of shape (n_present, n_classes)
         Original rows of each class.
+    records : bool
+        Whether clients record posteriors while they train, to relabel by them.
     """
 
     def __init__(self, plan, net, engine):
@@ -52,9 +53,14 @@ class Simulation:
         self.engine = engine
         self.present = [spec for spec in plan.specs if total_weight(spec.train_rows, plan.weights)]
         self.tasks = TaskMaker(plan, engine, net.criterion_, self.present)
-        self.reporter = Reporter(plan.algorithm, net, len(plan.classes), plan.seed)
         self.server = Server(self._server_settings(), net, engine.settings)
         self.counts = original_counts(plan, self.present)
+        self.records = plan.relabeler is not None and plan.records
+
+    @cached_property
+    def reporter(self):
+        """What clients answer."""
+        return Reporter(self.plan.algorithm, self.net, len(self.plan.classes), self.plan.seed)
 
     def _server_settings(self):
         plan, n_classes, n_clients = self.plan, len(self.plan.classes), len(self.present)
@@ -110,7 +116,7 @@ class Simulation:
         `positions` are those of the rows' clients; None: they belong to no client.
         """
         algorithm, n_classes = self.plan.algorithm, len(self.plan.classes)
-        if algorithm.averages and not algorithm.personal:
+        if not algorithm.has_own_models:
             write_tensors(self.net.module_, params)
             return posteriors(self.net, X, n_classes)
         positions = np.full(len(X), -1) if positions is None else positions
@@ -280,7 +286,7 @@ class Round:
         """
         state, plan, started = self.state, self.plan, self.state.server.params
         tasks = self.simulation.tasks_of(state, cohort.specs, self.index)
-        if plan.records:
+        if self.simulation.records:
             tasks = with_recording(tasks, plan, state.clients, self.index)
         self.server.log_model(self.traffic, state.server, len(tasks), self._n_new(tasks))
         aggregation = Aggregation(plan.algorithm)

@@ -57,8 +57,8 @@ class ClientRound:
 
         Parameters
         ----------
-        model : Model
-            Holds the model that the client received.
+        model : Model or None
+            Holds the model that the client received; None where the method has no `client_begin`.
         **stream
             ``stream=`` of a method that draws.
 

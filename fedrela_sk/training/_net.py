@@ -73,6 +73,10 @@ class LocalSettings:
         """`batch_bounds` of an epoch of `n_rows` rows."""
         return batch_bounds(n_rows, self.batch_size, merge_single=bool(self.batch_norms))
 
+    def n_steps(self, n_rows):
+        """Optimizer steps of a client with `n_rows` rows in one round."""
+        return len(self.batch_bounds(n_rows)) * self.epochs
+
 
 def default_net(n_features, n_classes):
     """The net of `FederatedClassifier(estimator=None)`: an MLP sized to the data."""

@@ -47,8 +47,15 @@ def fitted_attributes(simulation, state, net, params, kept):
         "_algorithm": plan.algorithm,
         "_takes_integers": not plan.data.X.dtype.is_floating_point,
         "_report": relabeling_report(plan.specs, clients.relabelings, plan.labels, y_relabeled),
-        "_own_models": OwnModels.of(plan.algorithm, net, params, kept, client_sizes(plan, clients)),
+        "_own_models": _own_models(plan, clients, net, params, kept),
     }
+
+
+def _own_models(plan, clients, net, params, kept):
+    """The clients' own models, None where the method has none."""
+    if not plan.algorithm.has_own_models:
+        return None
+    return OwnModels.of(plan.algorithm, net, params, kept, client_sizes(plan, clients))
 
 
 def _relabel_round(plan, state):

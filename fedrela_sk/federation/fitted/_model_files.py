@@ -317,7 +317,7 @@ def _part(tensors, part):
 
 def _models(facts, net, tensors, algorithm):
     """Fitted attributes that hold models."""
-    if algorithm is None or (algorithm.averages and not algorithm.personal):
+    if algorithm is None or not algorithm.has_own_models:
         return {"net_": net, "_own_models": None}
     parts = {name.partition("/")[0] for name in tensors} - {"net"}
     kept = {int(part.removeprefix("client ")): _part(tensors, part) for part in sorted(parts)}

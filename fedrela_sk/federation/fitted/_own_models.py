@@ -99,9 +99,7 @@ class OwnModels:
 
     @classmethod
     def of(cls, algorithm, net, params, kept, sizes):
-        """The clients' own models, None where a method has none."""
-        if algorithm.averages and not algorithm.personal:
-            return None
+        """The clients' own models, of a method that has any."""
         kept = {position: _on_cpu(own) for position, own in kept.items()}
         return cls(algorithm, net, _on_cpu(params), kept, sizes)
 

@@ -39,7 +39,6 @@ from fedrela_sk.federation.setup._validation import Validation, rows_of_the_call
 from fedrela_sk.training import LocalData
 from fedrela_sk.training._layout import laid_out
 from fedrela_sk.training._net import build_net, check_forward, floating_dtype, read_settings
-from fedrela_sk.training.stacked._chunks import steps_of
 
 # Parameters of `FederatedClassifier` that the rounds read as they are.
 _AS_GIVEN = (
@@ -226,11 +225,13 @@ def _leak(auxiliary):
 
 def _caution(algorithm, specs, weights, net):
     """What the method says of its hyper-parameters; also one warning."""
+    if not algorithm.uses("caution"):
+        return ()
     settings = read_settings(net)
     some = [spec for spec in specs if len(spec.train_rows)]
     if weights is not None:
         some = [spec for spec in some if weights[spec.train_rows].any()]
-    steps = np.median([steps_of(len(spec.train_rows), settings) for spec in some])
+    steps = np.median([settings.n_steps(len(spec.train_rows)) for spec in some])
     text = algorithm.caution(settings.lr, float(steps))
     if text is None:
         return ()

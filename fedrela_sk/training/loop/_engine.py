@@ -150,7 +150,7 @@ class LoopEngine:
 
     def _begin(self, client):
         """What the hooks may read; a stream of its own for a method that draws."""
-        model = self._stepper.model
+        model = self._stepper.model if self.algorithm.uses("client_begin") else None
         if not self._draws_for_method:
             return client.begin(model)
         return client.begin(model, stream=client.stream(Purpose.METHOD))

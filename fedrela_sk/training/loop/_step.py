@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import cached_property
 
 import torch
 
@@ -77,7 +78,6 @@ class Stepper:
         self.net = net
         self.algorithm = algorithm
         self.n_classes = n_classes
-        self.model = Model(net.module_, net.criterion_, n_classes)
         self.optimizer = self.mixing_stream = None
         self._notify = notify
         self._mixing, self._dtype = data.mixing, data.dtype
@@ -85,6 +85,11 @@ class Stepper:
         self._own_loss = algorithm.uses("client_loss")
         self._row_losses = algorithm.uses("client_row_losses")
         self._output_checked = False
+
+    @cached_property
+    def model(self):
+        """The module as the method's hooks see it."""
+        return Model(self.net.module_, self.net.criterion_, self.n_classes)
 
     def step(self, batch, weights, local, see=None):
         """One step, in place.

@@ -12,12 +12,11 @@ import torch
 from skorch.callbacks import GradientNormClipping
 
 from fedrela_sk.exceptions import NetError
+from fedrela_sk.training.runtime._replica import forgets
 from fedrela_sk.training.runtime._same import same
 
 # Compared in another way, or set for every client.
 _ELSEWHERE = {"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training"}
-# Packages whose modules and losses keep nothing of the rows that they have seen.
-_FORGETFUL_PACKAGES = ("torch", "skorch", "fedrela_sk")
 # Of a net: what is kept by itself, or made anew for every client.
 _PARTS_OF_A_NET = {"module_", "criterion_", "optimizer_", "history_", "callbacks_"}
 # They cannot be copied, and hold nothing of a client.
@@ -40,21 +39,6 @@ def pristine_of(net, callbacks):
         f"callback {i} ({type(callback).__name__})": callback for i, callback in enumerate(own_callbacks)
     }
     return Pristine(net.module_, net.criterion_, net, others)
-
-
-def forgets(net):
-    """Whether all code of a net, its module and its criterion is known to keep nothing outside their tensors."""
-    layers = [*net.module_.modules(), *net.criterion_.modules()]
-    known = all(type(part).__module__.split(".")[0] in _FORGETFUL_PACKAGES for part in (net, *layers))
-    return known and not any(map(has_hooks, layers))
-
-
-def has_hooks(layer):
-    """Whether code was hooked to a layer or to one of its own parameters."""
-    if any(value for name, value in vars(layer).items() if name.endswith("_hooks")):
-        return True
-    params = [param for param in layer._parameters.values() if param is not None]
-    return any(p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None) for p in params)
 
 
 class Pristine:

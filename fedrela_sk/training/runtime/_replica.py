@@ -5,7 +5,24 @@ import copy
 import torch
 
 from fedrela_sk.exceptions import NetError
-from fedrela_sk.training.runtime._pristine import forgets
+
+# Packages whose modules and losses keep nothing of the rows that they have seen.
+_FORGETFUL_PACKAGES = ("torch", "skorch", "fedrela_sk")
+
+
+def forgets(net):
+    """Whether all code of a net, its module and its criterion is known to keep nothing outside their tensors."""
+    layers = [*net.module_.modules(), *net.criterion_.modules()]
+    known = all(type(part).__module__.split(".")[0] in _FORGETFUL_PACKAGES for part in (net, *layers))
+    return known and not any(map(has_hooks, layers))
+
+
+def has_hooks(layer):
+    """Whether code was hooked to a layer or to one of its own parameters."""
+    if any(value for name, value in vars(layer).items() if name.endswith("_hooks")):
+        return True
+    params = [param for param in layer._parameters.values() if param is not None]
+    return any(p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None) for p in params)
 
 
 def replica_of(net, tensors=None):

@@ -10,11 +10,6 @@ from fedrela_sk.training._task import even_parts
 BAND_RATIO = 3
 
 
-def steps_of(n_rows, settings):
-    """Optimiser steps of a client with `n_rows` rows in one round."""
-    return len(settings.batch_bounds(n_rows)) * settings.epochs
-
-
 def make_chunks(tasks, settings, chunk_size):
     """Cut the clients of a round into chunks of clients with similar numbers of steps.
 
@@ -35,7 +30,7 @@ def make_chunks(tasks, settings, chunk_size):
     chunks : list of list of LocalTask
         Each ordered by steps, most first; equal ones by key.
     """
-    steps = {id(task): steps_of(len(task.rows), settings) for task in tasks}
+    steps = {id(task): settings.n_steps(len(task.rows)) for task in tasks}
     by_steps = sorted(tasks, key=lambda task: -steps[id(task)])  # stable: equal ones by key
     bands = []
     for task in by_steps:

@@ -10,7 +10,7 @@ from fedrela_sk.algorithms import Algorithm
 from fedrela_sk.training._criterion import has_known_mean
 from fedrela_sk.training._net import BATCH_NORMS, floating_dtype
 from fedrela_sk.training.runtime._generator import forked_generators, seed_generators
-from fedrela_sk.training.runtime._pristine import has_hooks
+from fedrela_sk.training.runtime._replica import has_hooks
 from fedrela_sk.training.stacked._graph import NotStackable, StackedGraph, needs_no_proof
 from fedrela_sk.training.stacked._proof import prove, telling_rows
 

@@ -12,7 +12,8 @@ from skorch.callbacks import Callback
 from torch import nn
 
 from fedrela_sk.exceptions import NetError
-from fedrela_sk.training.runtime._pristine import Pristine, forgets, pristine_of
+from fedrela_sk.training.runtime._pristine import Pristine, pristine_of
+from fedrela_sk.training.runtime._replica import forgets
 from fedrela_sk.training.runtime._same import same
 from tests.training.helpers import OneWeight, make_loop, make_net, make_task, train
 

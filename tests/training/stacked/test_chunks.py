@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedrela_sk.training import LocalTask
 from fedrela_sk.training._client_round import epoch_orders
 from fedrela_sk.training._net import LocalSettings, batch_bounds
-from fedrela_sk.training.stacked._chunks import BAND_RATIO, make_chunks, steps_of
+from fedrela_sk.training.stacked._chunks import BAND_RATIO, make_chunks
 from fedrela_sk.training.stacked._chunks import chunk_batches as plan_orders
 
 SETTINGS = LocalSettings(epochs=2, batch_size=10, shuffle=True, lr=0.1, batch_norms=(), callbacks=())
@@ -57,7 +57,7 @@ def chunks_of(sizes, chunk_size, settings=SETTINGS):
     ],
 )
 def test_steps_of_a_client(n_rows, settings, steps):
-    assert steps_of(n_rows, replace(SETTINGS, **settings)) == steps
+    assert replace(SETTINGS, **settings).n_steps(n_rows) == steps
 
 
 def test_most_steps_first_equal_ones_by_key():
@@ -83,7 +83,7 @@ def test_every_client_is_in_one_chunk_of_its_like(sizes, chunk_size):
     chunks = chunks_of(sizes, chunk_size)
     assert sorted(i for chunk in chunks for i in chunk) == list(range(len(sizes)))
     assert all(1 <= len(chunk) <= chunk_size for chunk in chunks)
-    steps = [[steps_of(sizes[i], SETTINGS) for i in chunk] for chunk in chunks]
+    steps = [[SETTINGS.n_steps(sizes[i]) for i in chunk] for chunk in chunks]
     flat = [s for chunk in steps for s in chunk]
     assert flat == sorted(flat, reverse=True)
     assert all(chunk[0] <= BAND_RATIO * chunk[-1] for chunk in steps)
@@ -112,10 +112,10 @@ def test_the_cut_depends_on_row_counts_alone():
 def test_batches_are_those_of_the_loop(merge, shuffle, batch_size):
     settings = replace(SETTINGS, shuffle=shuffle, batch_size=batch_size, batch_norms=(object(),) * merge)
     sizes, codes = [45, 31, 20, 11, 3, 1], [7, 5, 11, 13, 2, 3]
-    order = np.argsort([-steps_of(n, settings) for n in sizes], kind="stable")
+    order = np.argsort([-settings.n_steps(n) for n in sizes], kind="stable")
     sizes, codes = [sizes[i] for i in order], [codes[i] for i in order]
     plan = chunk_batches(sizes, codes, settings, seed=3, round=4)
-    assert plan.steps.tolist() == [steps_of(n, settings) for n in sizes]
+    assert plan.steps.tolist() == [settings.n_steps(n) for n in sizes]
     for k, (n, code) in enumerate(zip(sizes, codes, strict=True)):
         bounds = batch_bounds(n, batch_size, merge)
         expected = [
