@@ -1,4 +1,4 @@
-"""Re-labelling as a sampler over rows, for imbalanced-learn's pipeline; imbalanced-learn itself is not needed."""
+"""Relabeling as a sampler over rows, for imbalanced-learn's pipeline; imbalanced-learn itself is not needed."""
 
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -47,11 +47,11 @@ class _Tags(Tags):
 
 
 class FedReLaSampler(OneToOneFeatureMixin, MetaEstimatorMixin, BaseEstimator):
-    """Re-label some majority rows, as FedReLa does, before a model is trained (imbalanced-learn's `fit_resample`).
+    """Relabel some majority rows, as FedReLa does, before a model is trained (imbalanced-learn's `fit_resample`).
 
     Rows are neither added nor removed: X comes back untouched, y with some labels changed into those of rarer
     classes. Posteriors of the rows are made out of fold with an inner classifier, which may be another one
-    than the model at the end of the pipeline. Re-labelling moves posteriors: what a model learns from the new
+    than the model at the end of the pipeline. Relabeling moves posteriors: what a model learns from the new
     labels is no longer calibrated for the original classes.
 
     It works in ``imblearn.pipeline.Pipeline``. scikit-learn's own pipeline cannot change y; there
@@ -81,7 +81,7 @@ class FedReLaSampler(OneToOneFeatureMixin, MetaEstimatorMixin, BaseEstimator):
     sample_indices_ : ndarray of shape (n_samples,), int
         The rows that come back, in order: all of them, unless a relabeler of your own drops some.
     sampling_strategy_ : dict
-        How many rows were re-labelled into each class.
+        How many rows were relabeled into each class.
     n_features_in_, feature_names_in_
         Where X has them.
 
@@ -124,7 +124,7 @@ class FedReLaSampler(OneToOneFeatureMixin, MetaEstimatorMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y, **params):
-        """Re-label the rows and keep what was learned; see `fit_resample`, which also returns them.
+        """Relabel the rows and keep what was learned; see `fit_resample`, which also returns them.
 
         Parameters
         ----------
@@ -209,7 +209,7 @@ class FedReLaSampler(OneToOneFeatureMixin, MetaEstimatorMixin, BaseEstimator):
         return (new if y is given else _one_hot(given, new)), drawn.keep
 
     def relabel_report(self):
-        """What was re-labelled: see :meth:`FedReLaRelabeler.report`."""
+        """What was relabeled: see :meth:`FedReLaRelabeler.report`."""
         check_is_fitted(self)
         return self.relabeler_.report()
 
