@@ -14,7 +14,7 @@ ROOT = Path(fedrela_sk.__file__).parent
 # From top to bottom; `_main` holds the parts of `__main__` and is below all others.
 ORDER = [
     "_version", "exceptions", "_warnings", "_deprecation", "_sklearn", "_containers", "_labels", "_checks",
-    "_optional", "_philox", "_random", "_tree", "_traffic", "_update",
+    "_optional", "_philox", "_random", "_apportion", "_tree", "_traffic", "_update",
     "datasets", "imbalance", "splitters", "nets", "losses", "relabel", "aggregation", "participation",
     "local_data", "algorithms", "training", "metrics", "report", "federation", "plots", "flower", "_main",
 ]  # fmt: skip

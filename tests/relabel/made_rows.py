@@ -39,4 +39,10 @@ def one_group(n_rows, weights=None):
 
 def thresholds(z, tau, rule, weights=None):
     """The thresholds of one client's columns."""
-    return THRESHOLDS[rule](Clients(np.array([len(z)]), weights), z, tau)[0]
+    return THRESHOLDS[rule](clients_of([len(z)], weights), z, tau)[0]
+
+
+def clients_of(sizes, weights=None):
+    """`Clients` with rows of the given numbers, one after the other."""
+    total = np.bincount(np.repeat(np.arange(len(sizes)), sizes), weights)
+    return Clients(np.array(sizes), total[:, np.newaxis].astype(float), weights)

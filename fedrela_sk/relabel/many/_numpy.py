@@ -123,24 +123,19 @@ class Clients:
     ----------
     sizes : ndarray of shape (n_clients,), int >= 1
         Rows of every client.
-    weights : ndarray of shape (n_rows,) or None
-        Repetitions, positive.
-
-    Attributes
-    ----------
     total : ndarray of shape (n_clients, 1), float64
         Rows, or summed weights, of every client.
+    weights : ndarray of shape (n_rows,) or None
+        Repetitions, positive.
     """
 
-    def __init__(self, sizes, weights=None):
+    def __init__(self, sizes, total, weights=None):
         self.sizes = sizes
+        self.total = total
+        self.weights = None if weights is None else np.append(weights, 0.0)
         self.blocks = (
             blocks_of(sizes) if len(sizes) > 1 else [(np.array([0]), np.arange(sizes[0])[np.newaxis])]
         )
-        self.weights, self.total = None, sizes[:, np.newaxis].astype(np.float64)
-        if weights is not None:
-            self.weights = np.append(weights, 0.0)
-            self.total = np.bincount(np.repeat(np.arange(len(sizes)), sizes), weights)[:, np.newaxis]
 
     def pair_at(self, z, k):
         """Positions k and k + 1 of every client's ascending values, the last one repeated.

@@ -228,8 +228,9 @@ class _ClassesOfClients:
             rows = rows[weights[rows] > 0]
             weights = weights[rows]
         total = self.count.reshape(-1, 1)[self.cell]
+        of_clients = class_counts(self._client, len(self.count), self._weights)[:, np.newaxis]
         groups = _numpy.Groups(self.group[rows], total, weights)
-        clients = _numpy.Clients(np.bincount(self._client[rows]), weights)
+        clients = _numpy.Clients(np.bincount(self._client[rows]), of_clients, weights)
         return _steps_of(values).parts_of(values, rows, groups, clients)
 
 

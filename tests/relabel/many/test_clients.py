@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from fedrela_sk.relabel.formulas._threshold import THRESHOLDS
-from fedrela_sk.relabel.many._numpy import Clients
-from tests.relabel.made_rows import thresholds
+from tests.relabel.made_rows import clients_of, thresholds
 
 RNG = np.random.default_rng(0)
 
@@ -22,14 +21,14 @@ def pairs(clients, z, k):
 
 
 def test_pairs_by_hand():
-    clients = Clients(np.array([3, 1, 4]))
+    clients = clients_of(np.array([3, 1, 4]))
     z = np.array([3.0, 1.0, 2.0, 7.0, 0.0, -1.0, 5.0, 4.0])
     assert_array_equal(pairs(clients, z, [1, 0, 0]), [[2, 7, -1], [3, 7, 0]])
     assert_array_equal(pairs(clients, z, [2, 0, 3]), [[3, 7, 5], [3, 7, 5]])
 
 
 def test_pairs_of_weighted_rows_by_hand():
-    clients = Clients(np.array([3, 1]), np.array([2.0, 1.0, 1.0, 0.5]))
+    clients = clients_of(np.array([3, 1]), np.array([2.0, 1.0, 1.0, 0.5]))
     z = np.array([3.0, 1.0, 2.0, 7.0])  # 1, 2, 3, 3
     assert_array_equal(clients.total, [[4], [0.5]])
     assert_array_equal(pairs(clients, z, [1, 0]), [[2, 7], [3, 7]])
@@ -55,7 +54,7 @@ def test_every_client_has_the_threshold_that_it_has_alone(seed, sizes, tau, rule
         "halves": rng.integers(1, 4, n_rows) / 2,
     }
     weights = weights[kind]
-    found = THRESHOLDS[rule](Clients(np.array(sizes), weights), z[:, np.newaxis], tau)[:, 0]
+    found = THRESHOLDS[rule](clients_of(np.array(sizes), weights), z[:, np.newaxis], tau)[:, 0]
     ends = np.cumsum(sizes)
     alone = [
         thresholds(z[a:b, np.newaxis], tau, rule, None if weights is None else weights[a:b])[0]
@@ -67,6 +66,6 @@ def test_every_client_has_the_threshold_that_it_has_alone(seed, sizes, tau, rule
 @pytest.mark.parametrize("weighted", [False, True])
 def test_blocks_hold_at_most_twice_the_rows(weighted):
     sizes = RNG.integers(1, 300, 500)
-    clients = Clients(sizes, np.ones(sizes.sum()) if weighted else None)
+    clients = clients_of(sizes, np.ones(sizes.sum()) if weighted else None)
     assert sum(rows.size for _, rows in clients.blocks) <= 2 * sizes.sum()
     assert sorted(np.concatenate([index for index, _ in clients.blocks])) == list(range(500))
