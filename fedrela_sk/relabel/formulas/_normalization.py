@@ -12,6 +12,7 @@ import numpy as np
 
 # the squares of smaller ranges leave float64
 TINY_RANGE = 1e-140
+SMALLEST = 5e-324
 # a softmax passes on an error of its logits, which is that many units in the last place of them
 UNITS = 32
 FLOAT64_EPS = float(np.finfo(np.float64).eps)
@@ -48,14 +49,15 @@ class Rounding:
         -------
         reach : ndarray of the same shape, >= 0
         """
-        return np.where(high - low > self._bound(low, high), high - low, 0.0)
+        gap = high - low
+        return np.where(gap > self._bound(low, high), gap, 0.0)
 
     def _bound(self, low, high):
         if self.scores:
             return UNITS * self.eps * np.maximum(np.abs(low), np.abs(high))
-        positive = np.where(high > 0, high, 1.0)
+        size = np.abs(np.log(np.maximum(high, SMALLEST)))
         # posteriors may lie below 0 by the tolerance of their rows: where none is above, all count as 0
-        return np.where(high > 0, UNITS * self.eps * (1.0 + np.abs(np.log(positive))) * high, np.inf)
+        return np.where(high > 0, UNITS * self.eps * (1.0 + size) * high, np.inf)
 
 
 EXACT = Rounding(scores=True)
@@ -116,14 +118,14 @@ def mean_and_std(values, groups, ddof, min_scale, rounding=EXACT):
     low, high = groups.range(values)
     reach = rounding.reach(low, high)
     mean, std = _moments(values, groups, ddof)
-    tiny = (reach > 0) & (reach < TINY_RANGE)
+    differ = reach > 0
+    tiny = differ & (reach < TINY_RANGE)
     if tiny.any():  # stretched by exact powers of two first
         base, power = np.where(tiny, low, 0.0), np.where(tiny, np.frexp(reach)[1], 0)
         stretched_mean, stretched_std = _moments(groups.stretch(values, base, power), groups, ddof)
         mean = np.where(tiny, base + np.ldexp(stretched_mean, power), mean)
         std = np.where(tiny, np.ldexp(stretched_std, power), std)
-    spread = (reach > 0) & (std > 0)
-    return mean, np.where(spread, np.maximum(std, min_scale), 0.0)
+    return mean, np.where(differ & (std > 0), np.maximum(std, min_scale), 0.0)
 
 
 def _moments(values, groups, ddof):
@@ -133,9 +135,8 @@ def _moments(values, groups, ddof):
     deviations = groups.deviations(values, mean)
     first, second = groups.sum(deviations), groups.sum(deviations * deviations)
     mean = mean + first / total  # `first` is what rounding left of it
-    known = total > ddof
-    variance = np.maximum(second - first**2 / total, 0.0) / np.where(known, total - ddof, 1.0)
-    return mean, np.where(known, np.sqrt(variance), 0.0)
+    divisor = np.where(total > ddof, total - ddof, np.inf)
+    return mean, np.sqrt(np.maximum(second - first**2 / total, 0.0) / divisor)
 
 
 def lowest_and_range(values, groups, ddof, min_scale, rounding=EXACT):

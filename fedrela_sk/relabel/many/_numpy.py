@@ -14,6 +14,8 @@ __all__ = ["Clients", "Groups", "candidates_of_groups", "check_rows", "dtype_of"
 # entries worked on at once; their number changes no result
 ENTRIES = 2**16
 
+PAIR = np.array([0, 1])
+
 
 def check_rows(relabeler, Q):
     """The values that are compared, as the relabeler checks and makes them; it learns its columns."""
@@ -153,10 +155,10 @@ class Clients:
         columns = np.empty((z.shape[1], len(z) + 1))
         columns[:, :-1], columns[:, -1] = z.T, np.inf  # the last entry fills up lines
         for clients, rows in self.blocks:
-            lines, at = self._ascending(columns[:, rows], rows, k[clients] + np.array([0, 1]))
+            lines, at = self._ascending(columns[:, rows], rows, k[clients] + PAIR)
             at = np.minimum(at, self.sizes[clients, np.newaxis] - 1)
-            own = np.arange(len(clients))[:, np.newaxis]
-            pair[:, clients] = lines[np.arange(len(lines))[:, np.newaxis, np.newaxis], own, at].T
+            column, line = np.arange(len(lines)), np.arange(len(clients))
+            pair[:, clients] = lines[column[:, np.newaxis, np.newaxis], line[:, np.newaxis], at].T
         return pair
 
     def _ascending(self, lines, rows, positions):

@@ -15,7 +15,7 @@ from fedrela_sk._checks import check_classes
 from fedrela_sk.relabel._contract import NOTHING
 from fedrela_sk.relabel._report import RelabelReport
 from fedrela_sk.relabel.formulas._draw import draw, limit_changes
-from fedrela_sk.relabel.formulas._normalization import EXACT, NORMALIZATIONS
+from fedrela_sk.relabel.formulas._normalization import EXACT, NORMALIZATIONS, Normalization
 from fedrela_sk.relabel.formulas._priors import class_counts, prior_weights
 from fedrela_sk.relabel.formulas._repetition import check_sums
 from fedrela_sk.relabel.formulas._rho import Candidates, Statistics, Yardsticks
@@ -116,8 +116,9 @@ class ManyStatistics:
         Client times n_classes plus class of every group.
     group : ndarray of shape (n_rows,), int
         Of every row; n_groups for rows of weight 0 whose class has no other rows at this client.
-    yardsticks : Yardsticks
-        Of every group, and of those rows at last: they have no candidates.
+    mean, scale : ndarray of shape (n_groups + 1, n_classes)
+        Of every group and column; NaN and 0 at last, for those rows.
+    normalization : Normalization
     """
 
     class_count: np.ndarray
@@ -125,20 +126,29 @@ class ManyStatistics:
     threshold: np.ndarray
     cell: np.ndarray
     group: np.ndarray
-    yardsticks: Yardsticks
+    mean: np.ndarray
+    scale: np.ndarray
+    normalization: Normalization
+
+    @property
+    def yardsticks(self):
+        """`Yardsticks` of every group, and of those rows at last: they have no candidates."""
+        owner, label = np.divmod(self.cell, self.mean.shape[1])
+        gain, limit = np.zeros(self.mean.shape), np.full(self.mean.shape, np.inf)
+        v = self.prior_weight
+        gain[:-1] = np.maximum(v[owner] - v[owner, label][:, np.newaxis], 0.0)
+        limit[:-1] = self.threshold[owner]
+        return Yardsticks(self.mean, self.scale, gain, limit, self.normalization)
 
     def of_clients(self):
         """One `Statistics` per client."""
         n_clients, n_classes = self.class_count.shape
         shape = (n_clients, n_classes, n_classes)
         mean, scale = np.full(shape, np.nan), np.zeros(shape)
-        mean.reshape(-1, n_classes)[self.cell] = self.yardsticks.mean[:-1]
-        scale.reshape(-1, n_classes)[self.cell] = self.yardsticks.scale[:-1]
-        rule = self.yardsticks.normalization
-        return [
-            Statistics(*each, rule)
-            for each in zip(self.class_count, self.prior_weight, mean, scale, self.threshold, strict=True)
-        ]
+        mean.reshape(-1, n_classes)[self.cell] = self.mean[:-1]
+        scale.reshape(-1, n_classes)[self.cell] = self.scale[:-1]
+        numbers = zip(self.class_count, self.prior_weight, mean, scale, self.threshold, strict=True)
+        return [Statistics(*each, self.normalization) for each in numbers]
 
 
 def fit_one(values, codes, **settings):
@@ -186,7 +196,8 @@ def fit_many(
     """
     n_classes, rule = values.shape[1], NORMALIZATIONS[normalization]
     classes = _ClassesOfClients(codes, sizes, n_classes, weights)
-    mean, scale, gain, limit = np.zeros((4, len(classes.cell) + 1, n_classes))
+    mean, scale = np.zeros((2, len(classes.cell) + 1, n_classes))
+    mean[-1] = np.nan
     t = np.zeros((len(sizes), n_classes))
     t += 0.0 if tau > 0 else np.inf
     for columns, own, groups, clients in classes.parts_of(values):
@@ -198,11 +209,7 @@ def fit_many(
     if targets is not None:
         t[:, ~targets] = np.inf
     v = prior_weights(classes.count, targets)
-    owner, label = np.divmod(classes.cell, n_classes)
-    gain[:-1] = np.maximum(v[owner] - v[owner, label][:, np.newaxis], 0.0)
-    mean[-1], limit[:-1], limit[-1] = np.nan, t[owner], np.inf
-    yardsticks = Yardsticks(mean, scale, gain, limit, rule)
-    return ManyStatistics(classes.count, v, t, classes.cell, classes.group, yardsticks)
+    return ManyStatistics(classes.count, v, t, classes.cell, classes.group, mean, scale, rule)
 
 
 class _ClassesOfClients:

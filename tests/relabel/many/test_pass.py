@@ -317,3 +317,35 @@ def test_errors_are_those_of_fit(params, factor, error, message):
     relabeler = FedReLaRelabeler(**{"classes": CLASSES, **params})
     with pytest.raises(error, match=message):
         in_one_pass(relabeler, Q, codes, sizes, uniforms_of(0, Q))
+
+
+def class_by_class(Q, codes, tau):
+    """Means, spreads and thresholds of one client, in NumPy, one class after the other."""
+    z, mean, scale = (
+        np.empty(Q.shape),
+        np.full((N_CLASSES, N_CLASSES), np.nan),
+        np.zeros((N_CLASSES, N_CLASSES)),
+    )
+    for label in np.unique(codes):
+        own, n = Q[codes == label], np.count_nonzero(codes == label)
+        rough = own.sum(axis=0) / n
+        first, second = (own - rough).sum(axis=0), ((own - rough) ** 2).sum(axis=0)
+        mean[label] = rough + first / n
+        scale[label] = np.sqrt((second - first**2 / n) / (n - 1)) if n > 1 else 0
+        z[codes == label] = (own - mean[label]) / np.where(scale[label] > 0, scale[label], np.inf)
+    return mean, scale, np.quantile(z, 1 - tau, axis=0)
+
+
+@pytest.mark.parametrize("n_rows", [7, 60, 900])
+def test_one_client_is_a_pass_over_one_and_has_the_bits_of_class_by_class(n_rows):
+    Q, codes = some_rows(np.random.default_rng(n_rows), n_rows, "ordinary")
+    one = FedReLaRelabeler(0.37, classes=CLASSES).fit(Q, CLASSES[codes])
+    for found, expected in zip(
+        (one.mean_, one.scale_, one.threshold_), class_by_class(Q, codes, 0.37), strict=True
+    ):
+        assert_array_equal(found, expected)
+    _, (many, _) = in_one_pass(
+        one, np.vstack([Q, Q]), np.tile(codes, 2), np.array([n_rows] * 2), np.ones((2 * n_rows, 4))
+    )
+    for name in NUMBERS:
+        assert getattr(many, name).tobytes() == getattr(one, name).tobytes()
