@@ -19,6 +19,8 @@ from benchmarks.suites._markdown import table
 from benchmarks.suites._relabel_job import many_clients
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler
 from fedrela_sk.federation.relabeling._all_clients import relabel_together
+from fedrela_sk.federation.relabeling._one_client import RelabelStep
+from fedrela_sk.relabel.many._pass import ManyRows
 from fedrela_sk.training import Stacked
 
 # clients, mean rows of each, classes
@@ -63,13 +65,14 @@ def relabeling(n_clients, n_rows, n_classes, device, times=3):
         Median seconds of both after a first time, changed labels, and labels in which the two differ.
     """
     Q, y, specs = many_clients(n_clients, n_rows, n_classes)
-    relabeler, classes = FedReLaRelabeler(0.05), np.arange(n_classes)
+    step = RelabelStep(FedReLaRelabeler(0.05), np.arange(n_classes), 0, {}, 1)
+    sizes = np.array([len(spec.rows) for spec in specs])
     labels, seconds = [], []
     for given in (Q, torch.from_numpy(Q).to(device)):
         took = []
         for _ in range(times + 1):
             start = time.perf_counter()
-            done = relabel_together(relabeler, given, y, y, classes, specs, 0, 0, None)
+            done = relabel_together(step, specs, 0, ManyRows(given, y, y, sizes))
             took.append(time.perf_counter() - start)
         labels.append(np.concatenate([result.codes for result in done]))
         seconds.append(float(np.median(took[1:])))

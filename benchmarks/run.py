@@ -3,7 +3,18 @@
 import argparse
 import importlib
 
-SUITES = ("speed", "drift", "auto_table", "algorithms", "sceptic", "paper", "cost", "gallery", "claims")
+SUITES = (
+    "speed",
+    "drift",
+    "auto_table",
+    "algorithms",
+    "sceptic",
+    "paper",
+    "cost",
+    "one_client",
+    "gallery",
+    "claims",
+)
 
 
 def main(arguments=None):

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -32,14 +33,21 @@ def main(arguments=None):
     parser.add_argument("revision", help="commit, branch or tag to compare with")
     parser.add_argument("--only", default="", help="run only the cases whose name contains this")
     known = parser.parse_args(arguments)
-    commit = _git("rev-parse", "--short=10", known.revision)
+    with clone_of(known.revision) as (clone, commit):
+        theirs, ours = (_start(tree, known.only) for tree in (clone, ROOT))
+        theirs, ours = _results(theirs), _results(ours)
+    return _compare(theirs, ours, commit)
+
+
+@contextmanager
+def clone_of(revision):
+    """A folder with the files of a revision of this repository while it is entered, and its commit."""
+    commit = _git("rev-parse", "--short=10", revision)
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder) / "revision"
         _git("clone", "--quiet", "--shared", "--no-checkout", str(ROOT), str(clone))
         _git("-C", str(clone), "checkout", "--quiet", "--detach", commit)
-        theirs, ours = (_start(tree, known.only) for tree in (clone, ROOT))
-        theirs, ours = _results(theirs), _results(ours)
-    return _compare(theirs, ours, commit)
+        yield clone, commit
 
 
 def _git(*arguments):

@@ -7,7 +7,7 @@ from sklearn.callback._transport import close_listener, open_listener, send
 from sklearn.metrics._scorer import _BaseScorer
 from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils import _safe_indexing
-from sklearn.utils._metadata_requests import METHODS, UNUSED, _routing_enabled
+from sklearn.utils._metadata_requests import METHODS, UNUSED, RequestMethod, _routing_enabled
 from sklearn.utils._param_validation import (
     HasMethods,
     Hidden,
@@ -47,6 +47,7 @@ __all__ = [
     "InputTags",
     "Interval",
     "Options",
+    "RequestMethod",
     "StrOptions",
     "Tags",
     "_BaseScorer",

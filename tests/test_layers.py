@@ -15,7 +15,7 @@ ROOT = Path(fedrela_sk.__file__).parent
 # From top to bottom; `_main` holds the parts of `__main__` and is below all others.
 ORDER = [
     "_version", "_typing", "exceptions", "_warnings", "_deprecation", "_sklearn", "_containers", "_labels", "_checks",
-    "_optional", "_philox", "_random", "_tree", "_traffic", "_update",
+    "_optional", "_philox", "_random", "_apportion", "_tree", "_update",
     "datasets", "imbalance", "splitters", "nets", "losses", "relabel", "aggregation", "participation",
     "local_data", "algorithms", "training", "metrics", "report", "federation", "plots", "flower", "_main",
 ]  # fmt: skip
@@ -120,3 +120,10 @@ def test_inside_a_room_imports_go_one_way(room):
 def test_imports_inside_rooms_were_found():
     assert parts_of_rooms()["training"]["_engine"] >= {"loop", "stacked", "_workers"}
     assert "clients" in parts_of_rooms()["federation"]["_round"]
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in FILES}), ids=lambda p: p.name)
+def test_no_folder_is_a_crowd(folder):
+    """At most 16 files beside `__init__` and `__main__`; a folder of methods, one a file, is excepted."""
+    files = [path for path in folder.glob("*.py") if path.stem not in FREE]
+    assert len(files) <= 16 or folder.name == "algorithms"

@@ -13,7 +13,7 @@ from fedrela_sk._checks import as_float
 from fedrela_sk.imbalance import long_tailed_counts, make_long_tailed, make_step_wise, step_wise_counts
 from fedrela_sk.metrics import cost_by_amount, shot_split
 from fedrela_sk.participation import ClusteredSampling, Mediators, OptimalSampling, UniformSampling
-from fedrela_sk.relabel._many import relabel_many
+from fedrela_sk.relabel.many._pass import ManyRows, relabel_many
 from tests.relabel.made_rows import long_tailed_rows
 
 Q, Y = long_tailed_rows(0, 300, 4)
@@ -29,7 +29,8 @@ def relabelled(**params):
 
 def relabelled_together(**params):
     relabeler, sizes = FedReLaRelabeler(classes=range(4), **params), np.array([200, 100])
-    new, _ = relabel_many(relabeler, Q, Y, Y, sizes, lambda row, column: np.full(len(row), 0.2), [0, 0])
+    rows = ManyRows(Q, Y, Y, sizes)
+    new, _ = relabel_many(relabeler, rows, lambda row, column: np.full(len(row), 0.2), [0, 0])
     return [new]
 
 

@@ -10,9 +10,9 @@ from sklearn.model_selection import PredefinedSplit
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler
 from fedrela_sk.algorithms import ALGORITHMS, CLIMB, FedAvg
 from fedrela_sk.exceptions import NetError
-from fedrela_sk.relabel._draw import TARGETS
-from fedrela_sk.relabel._normalization import NORMALIZATIONS
-from fedrela_sk.relabel._threshold import THRESHOLDS
+from fedrela_sk.relabel.formulas._draw import TARGETS
+from fedrela_sk.relabel.formulas._normalization import NORMALIZATIONS
+from fedrela_sk.relabel.formulas._threshold import THRESHOLDS
 from tests.algorithms.helpers import engines_of, three_classes
 
 X, Y = make_classification(240, weights=[0.8], class_sep=0.8, random_state=0)

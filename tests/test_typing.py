@@ -14,7 +14,6 @@ import fedrela_sk
 ROOMS = [
     f"fedrela_sk.{m.name}" for m in pkgutil.iter_modules(fedrela_sk.__path__) if m.ispkg and m.name[0] != "_"
 ]
-NOT_YET = {"fedrela_sk.relabel"}
 
 
 def functions_of(thing):
@@ -44,7 +43,7 @@ def test_there_are_public_functions():
     assert "fedrela_sk.algorithms.FedProx: client_penalty" in PUBLIC
 
 
-@pytest.mark.parametrize("name", [name for name in PUBLIC if name.rpartition(".")[0] not in NOT_YET])
+@pytest.mark.parametrize("name", PUBLIC)
 def test_a_public_signature_states_its_types(name):
     signature = inspect.signature(PUBLIC[name])
     bare = [p.name for p in signature.parameters.values() if p.annotation is p.empty]

@@ -133,20 +133,19 @@ def clients():
     """Relabelling of many clients in one pass against one relabeler a client; posteriors are given."""
     from fedrela_sk import FedReLaRelabeler
     from fedrela_sk.federation.relabeling._all_clients import relabel_together
-    from fedrela_sk.federation.relabeling._one_client import relabel_alone
+    from fedrela_sk.federation.relabeling._one_client import RelabelStep
+    from fedrela_sk.relabel.many._pass import ManyRows
 
-    relabeler, found = FedReLaRelabeler(0.05), []
+    found = []
     for n_clients, n_rows, n_classes in ((9_946, 100, 2), (50, 1_000, 10)):
         Q, y, specs = many_clients(n_clients, n_rows, n_classes)
-        classes, pairs = np.arange(n_classes), []
+        step, pairs = RelabelStep(FedReLaRelabeler(0.05), np.arange(n_classes), 0, {}, 1), []
+        rows = ManyRows(Q, y, y, np.array([len(spec.rows) for spec in specs]))
         for _ in range(4):  # the first warms up
             start = time.perf_counter()
-            alone = [
-                relabel_alone(relabeler, Q[spec.rows], y[spec.rows], classes, spec, 0, 0, None)
-                for spec in specs
-            ]
+            alone = [step.relabel(Q[spec.rows], y[spec.rows], spec, 0) for spec in specs]
             middle = time.perf_counter()
-            together = relabel_together(relabeler, Q, y, y, classes, specs, 0, 0, None)
+            together = relabel_together(step, specs, 0, rows)
             pairs.append((middle - start, time.perf_counter() - middle))
         theirs, ours = (np.concatenate([result.codes for result in done]) for done in (alone, together))
         alone_s, together_s = np.median(pairs[1:], axis=0).tolist()

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.special import ndtr, ndtri
 
+from fedrela_sk._apportion import apportion
 from fedrela_sk.datasets._payment_features import DAY
 
 NEIGHBOURS = 78  # terminals a customer uses: those nearest to home
@@ -44,15 +45,6 @@ class Payments(NamedTuple):
     scenario: np.ndarray  # 0 genuine, 1 to 3 fraud
 
 
-def apportion(total, shares, least):
-    """Whole numbers that sum to `total`, at least `least` each, the rest by largest remainders."""
-    ideal = (total - least * len(shares)) * shares
-    counts = np.floor(ideal).astype(np.int64)
-    missing = total - least * len(shares) - counts.sum()
-    counts[np.argsort(counts - ideal, kind="stable")[:missing]] += 1
-    return counts + least
-
-
 def make_world(n_customers, n_terminals, n_banks, bank_skew, heterogeneity, rng):
     """Draw banks with their regions, then customers and terminals around them.
 
@@ -61,8 +53,8 @@ def make_world(n_customers, n_terminals, n_banks, bank_skew, heterogeneity, rng)
     """
     share = (1.0 + np.arange(n_banks)) ** -bank_skew
     share /= share.sum()
-    bank = np.repeat(np.arange(n_banks), apportion(n_customers, share, least=1))
-    region = np.repeat(np.arange(n_banks), apportion(n_terminals, share, least=0))
+    bank = np.repeat(np.arange(n_banks), apportion(share, n_customers, least=1))
+    region = np.repeat(np.arange(n_banks), apportion(share, n_terminals))
     centre, spread = rng.random((n_banks, 2)), BANK_SPREAD / np.sqrt(n_banks)
     home = centre[bank] + spread * rng.standard_normal((n_customers, 2))
     place = centre[region] + spread * rng.standard_normal((n_terminals, 2))

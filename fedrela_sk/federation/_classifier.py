@@ -367,7 +367,7 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
 
         Returns
         -------
-        report : fedrela_sk.report.RelabelingReport
+        report : fedrela_sk.report.RelabelReport
             Arrays; `to_frame()` for a data frame.
         """
         check_is_fitted(self)

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 
 from fedrela_sk import _tree
-from fedrela_sk._traffic import Traffic
 from fedrela_sk.algorithms import Job
 from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.federation._server import Aggregation, Server, ServerSettings, aggregating
@@ -17,9 +16,11 @@ from fedrela_sk.federation.clients._reports import Reporter
 from fedrela_sk.federation.clients._sampling import sample_cohort, select_senders
 from fedrela_sk.federation.clients._training import CohortTraining, TaskMaker
 from fedrela_sk.federation.fitted._own_models import OwnModels
-from fedrela_sk.federation.relabeling._all_clients import relabel_clients
-from fedrela_sk.federation.relabeling._recorded import can_relabel, take_recorded, with_recording
+from fedrela_sk.federation.relabeling._all_clients import AllRows, relabel_clients
+from fedrela_sk.federation.relabeling._one_client import RelabelStep
+from fedrela_sk.federation.relabeling._schedule import can_relabel, take_recorded, with_recording
 from fedrela_sk.report import History, RoundRecord
+from fedrela_sk.report._traffic import Traffic
 from fedrela_sk.training import Instructions
 from fedrela_sk.training._net import write_tensors
 from fedrela_sk.training._posteriors import posteriors, unit_of
@@ -85,7 +86,7 @@ class Simulation:
         history.notes.extend(plan.notes)
         if plan.relabeler is not None and plan.first_relabel is None:
             history.notes.append(
-                f"No relabelling: no round of {plan.n_rounds} is left to train on new labels."
+                f"No relabeling: no round of {plan.n_rounds} is left to train on new labels."
             )
         params = _tree.copy(params)
         like = torch.empty(0, dtype=plan.data.dtype, device=plan.data.X.device)
@@ -217,23 +218,17 @@ class Round:
             write_tensors(net.module_, own)
             return net
 
-        return relabel_clients(
+        step = RelabelStep(
             plan.relabeler,
-            due,
-            model,
-            plan.data.X,
-            plan.labels,
-            plan.codes,
             plan.classes,
-            self.index,
             plan.seed,
             plan.relabel_posteriors,
             self.simulation.engine.settings.batch_size,
-            plan.weights,
-            recorded,
             eps=unit_of(net.module_),
             targets=plan.targets,
         )
+        rows = AllRows(plan.data.X, plan.labels, plan.codes, plan.weights)
+        return relabel_clients(step, due, self.index, rows, model, recorded=recorded)
 
     def _check_targets(self, spec, result):
         """Refuse new labels of a class that nobody has, which relabelers of our own never give."""
@@ -242,7 +237,7 @@ class Round:
             return
         label = classes.tolist()[result.codes[~targets[result.codes]][0]]
         raise ClientError(
-            f"Relabelling of client {spec.key!r} before round {self.index} gave the class {label!r}, which was "
+            f"Relabeling of client {spec.key!r} before round {self.index} gave the class {label!r}, which was "
             "declared but which no client has. Let the relabeler choose among the classes that it was fitted on."
         )
 

@@ -81,7 +81,8 @@ class RelabelingDisplay:
         """
         check_is_fitted(estimator)
         report = estimator.relabel_report()
-        client = getattr(report, "client", np.full(len(report.row), "all rows"))
+        client = getattr(report, "client", None)
+        client = np.full(len(report.row), "all rows") if client is None else client
         n_rows = None
         if hasattr(estimator, "clients_"):
             sizes = [len(rows) for rows in estimator.clients_]

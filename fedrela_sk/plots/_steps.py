@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from fedrela_sk._typing import Array, Label
 from fedrela_sk.plots._axes import GREY, color_of, make_axes, tidy
 from fedrela_sk.relabel import FedReLaRelabeler
-from fedrela_sk.relabel._normalization import NORMALIZATIONS
-from fedrela_sk.relabel._zscore import standardize
+from fedrela_sk.relabel.formulas._normalization import NORMALIZATIONS, standardize
 
 _GOLDEN = 0.6180339887498949  # spreads equal heights evenly, the same way every time
 

@@ -1,10 +1,12 @@
-"""Re-labelling at one site, around any scikit-learn classifier."""
+"""Relabeling at one site, around any scikit-learn classifier."""
 
 import logging
 from copy import deepcopy
 from numbers import Integral
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import indexable
 from sklearn.utils.metaestimators import available_if
@@ -22,12 +24,13 @@ from fedrela_sk._sklearn import (
     _safe_split,
     get_tags,
 )
+from fedrela_sk._typing import Array, RandomState
 from fedrela_sk.exceptions import LabelError
-from fedrela_sk.relabel._calibrate import recover_posteriors, transition_row
 from fedrela_sk.relabel._coded import fit_labels
 from fedrela_sk.relabel._one_site import draw_labels, first_stage, router, routing, unfrozen
 from fedrela_sk.relabel._out_of_fold import response_name, responses_of
 from fedrela_sk.relabel._target import check_labels, with_labels
+from fedrela_sk.relabel.formulas._calibration import recover_posteriors, transition_row
 
 logger = logging.getLogger(__name__)
 
@@ -48,17 +51,17 @@ def _has_probabilities(self):
 
 
 class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Train any classifier after re-labelling some majority rows, as FedReLa does (one site).
+    """Train any classifier after relabeling some majority rows, as FedReLa does (one site).
 
-    Re-labelling moves posteriors: the classifier learns how probable the *new* label is, so its
+    Relabeling moves posteriors: the classifier learns how probable the *new* label is, so its
     probabilities are no longer calibrated for the original classes and rare ones come out too probable, on
     purpose. Set ``calibrate=True`` to get back probabilities of the original classes. For two classes
-    re-labelling acts like a moved threshold: the new posterior of the rare class is an increasing function of
+    relabeling acts like a moved threshold: the new posterior of the rare class is an increasing function of
     the old one (exactly so with ``refit=False``), so ranking measures (AUC, average precision) gain nothing
     from it and ``TunedThresholdClassifierCV`` is an alternative; with many classes there is no single
     threshold to move.
 
-    ``fit`` makes out-of-fold posteriors of the rows, re-labels majority rows that lie deep in a rarer class
+    ``fit`` makes out-of-fold posteriors of the rows, relabels majority rows that lie deep in a rarer class
     (:class:`FedReLaRelabeler`), and trains a clone of the classifier on the new labels. `X` is passed on as
     it is: data frames, missing values, categories, sparse matrices and texts are the classifier's business.
 
@@ -155,16 +158,16 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator,
-        relabeler=None,
+        estimator: Any,
+        relabeler: Any = None,
         *,
-        cv=5,
-        refit=True,
-        response_method="auto",
-        calibrate=False,
-        n_jobs=None,
-        random_state=None,
-    ):
+        cv: Any = 5,
+        refit: bool = True,
+        response_method: Literal["auto", "predict_proba", "decision_function"] = "auto",
+        calibrate: bool = False,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.estimator = estimator
         self.relabeler = relabeler
         self.cv = cv
@@ -175,7 +178,7 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y, sample_weight=None, **params):
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
         """Posteriors of the rows, new labels, and a classifier trained on them.
 
         Parameters
@@ -196,7 +199,7 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         LabelError
-            One class alone, before or after re-labelling; missing labels; labels of several types.
+            One class alone, before or after relabeling; missing labels; labels of several types.
         PartitionError
             The test sets of `cv` do not hold each row exactly once.
         GroupsError
@@ -258,7 +261,7 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         left = np.unique(drawn.labels[drawn.keep])
         if len(left) < 2:
             raise LabelError(
-                f"After re-labelling only 1 class ({left.tolist()}) is left to train on. Lower the relabeler's "
+                f"After relabeling only 1 class ({left.tolist()}) is left to train on. Lower the relabeler's "
                 "tau, or keep some rows of every class with min_remaining=1."
             )
         model, rows = clone(unfrozen(self.estimator)), np.flatnonzero(drawn.keep)
@@ -279,7 +282,7 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         posteriors : ndarray of shape (n_samples, n_classes)
-            Columns follow `classes_`; a class that no row has after re-labelling has posterior 0.
+            Columns follow `classes_`; a class that no row has after relabeling has posterior 0.
 
         Raises
         ------
@@ -336,7 +339,7 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         scores : ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Columns follow `classes_`; a class that no row has after re-labelling has the lowest score of
+            Columns follow `classes_`; a class that no row has after relabeling has the lowest score of
             the row.
         """
         check_is_fitted(self)
@@ -344,7 +347,7 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return self.estimator_.decision_function(X)
         return self._response(self.estimator_, "decision_function", X)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Array:
         """The most probable class; where `predict_proba` is the inner classifier's, its own `predict`.
 
         Parameters
@@ -361,7 +364,7 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return self.estimator_.predict(X)
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Mean accuracy.
 
         Parameters
@@ -377,8 +380,8 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         return accuracy(y, self.predict(X), sample_weight)
 
-    def relabel_report(self):
-        """What was re-labelled: see :meth:`FedReLaRelabeler.report`."""
+    def relabel_report(self) -> Any:
+        """What was relabeled: see :meth:`FedReLaRelabeler.report`."""
         check_is_fitted(self)
         return self.relabeler_.report()
 
@@ -394,16 +397,16 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         )
 
     @property
-    def n_features_in_(self):
+    def n_features_in_(self) -> Any:
         """Number of features, where the inner classifier has it."""
         return self.estimator_.n_features_in_
 
     @property
-    def feature_names_in_(self):
+    def feature_names_in_(self) -> Any:
         """Names of the features, where the inner classifier has them."""
         return self.estimator_.feature_names_in_
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> Any:
         """Metadata of `fit` goes to ``estimator.fit`` and ``cv.split``; `sample_weight` is used here as well.
 
         Returns

@@ -48,7 +48,7 @@ class CodedClassifier(ClassifierMixin, BaseEstimator):
 def fit_labels(estimator, X, labels, classes, fit_params):
     """``estimator.fit(X, labels, **fit_params)``, on positions where it does not take these labels.
 
-    Boosting libraries and nets want 0..K-1. Folds that lack a class, a class that vanishes in re-labelling and labels
+    Boosting libraries and nets want 0..K-1. Folds that lack a class, a class that vanishes in relabeling and labels
     such as {0, 2} leave gaps.
 
     Parameters

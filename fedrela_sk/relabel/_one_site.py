@@ -14,8 +14,8 @@ from fedrela_sk._labels import positions_in
 from fedrela_sk._random import Purpose, uniforms
 from fedrela_sk._sklearn import METHODS, _routing_enabled
 from fedrela_sk.exceptions import GroupsError, LabelError
-from fedrela_sk.relabel._answer import check_answer
 from fedrela_sk.relabel._coded import fit_labels
+from fedrela_sk.relabel._contract import check_answer
 from fedrela_sk.relabel._out_of_fold import make_folds, out_of_fold, response_name, responses_of, uses_groups
 from fedrela_sk.relabel._relabeler import FedReLaRelabeler
 
@@ -101,7 +101,7 @@ def first_stage(estimator, X, labels, *, cv, response_method, fit_params, groups
     classes = _classes_of_frozen(estimator, labels) if frozen else np.unique(labels)
     if len(classes) < 2:
         raise LabelError(
-            f"y has 1 class ({classes[0]!r}), and re-labelling needs at least 2 classes. "
+            f"y has 1 class ({classes[0]!r}), and relabeling needs at least 2 classes. "
             "Check how the rows were selected."
         )
     method = response_name(estimator, response_method)

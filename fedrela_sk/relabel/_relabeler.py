@@ -1,8 +1,10 @@
 """FedReLaRelabeler: posteriors and labels of one client in, new labels or mixed posteriors out."""
 
 from numbers import Integral, Real
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
@@ -24,22 +26,24 @@ from fedrela_sk._random import Purpose, seed_from
 from fedrela_sk._random import uniforms as stream_of_uniforms
 from fedrela_sk._sklearn import (
     Interval,
+    RequestMethod,
     StrOptions,
     _check_sample_weight,
     _fit_context,
     _num_samples,
     validate_data,
 )
+from fedrela_sk._typing import Array, RandomState
 from fedrela_sk._warnings import warn_user
-from fedrela_sk.relabel._draw import TARGETS, check_uniforms, draw
-from fedrela_sk.relabel._expectation import expected_posteriors
-from fedrela_sk.relabel._limits import limit_changes
-from fedrela_sk.relabel._normalization import NORMALIZATIONS
-from fedrela_sk.relabel._repetition import check_sums, describe, weights_switch_off
+from fedrela_sk.relabel._contract import NOTHING
 from fedrela_sk.relabel._report import RelabelReport
-from fedrela_sk.relabel._rho import Statistics, candidates, fit_statistics
-from fedrela_sk.relabel._threshold import THRESHOLDS
-from fedrela_sk.relabel._told import NOTHING
+from fedrela_sk.relabel.formulas._draw import TARGETS, check_uniforms, draw, limit_changes
+from fedrela_sk.relabel.formulas._expectation import expected_posteriors
+from fedrela_sk.relabel.formulas._normalization import NORMALIZATIONS
+from fedrela_sk.relabel.formulas._repetition import describe, weights_switch_off
+from fedrela_sk.relabel.formulas._rho import Statistics, candidates
+from fedrela_sk.relabel.formulas._threshold import THRESHOLDS
+from fedrela_sk.relabel.many._pass import fit_one
 
 INPUTS = {"posterior": check_posteriors, "score": check_scores}
 
@@ -47,14 +51,14 @@ INPUTS = {"posterior": check_posteriors, "score": check_scores}
 class FedReLaRelabeler(TransformerMixin, BaseEstimator):
     """Relabel a few rows that lie deep in a class that is rarer at this client.
 
-    It works on posteriors, not on features: `fit` takes the class probabilities that a model gives to labelled
+    It works on posteriors, not on features: `fit` takes the class probabilities that a model gives to labeled
     rows. A row with label l is compared, column by column, with the other rows of label l; where its z-score
     in the column of a rarer class j exceeds that column's threshold t over all rows, it may become a j, with
     probability ``rho = tanh(z - t) * w``, w being the gain in rarity from l to j.
 
     - `relabel` draws new labels, `report` says which rows changed and why;
     - `relabel_proba` gives rho itself;
-    - `transform` needs no labels: it returns the posterior of the label that a row would have after relabelling,
+    - `transform` needs no labels: it returns the posterior of the label that a row would have after relabeling,
       in closed form. It holds as far as the posteriors are calibrated on the rows given to `fit`. For two classes
       it is an increasing map of P(y = 1), that is, the same as moving the decision threshold.
 
@@ -69,7 +73,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         otherwise labels must be integers in 0..n_classes-1 with 0 among them. More columns than labels present
         is normal: a client lacks classes, and those are the most wanted targets.
     input : {"posterior", "score"}, default="posterior"
-        "posterior": rows are probabilities; they are checked, never renormalised. "score": any finite scores,
+        "posterior": rows are probabilities; they are checked, never renormalized. "score": any finite scores,
         such as logits; z-scores use them as they are, `transform` mixes their softmax, and so does
         ``normalization="none"``. One column p stands for (1 - p, p), a score s for (-s, s); since softmax makes
         1 / (1 + exp(-2 s)) of the latter, log-odds are halved first.
@@ -79,7 +83,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
     ddof : int, default=1
         The divisor of the spread is the number of rows less `ddof`. A class with no more rows than that has z = 0.
     min_scale : float, default=0
-        Floor on spreads. It switches relabelling off where posteriors hardly differ, as they do for a class that
+        Floor on spreads. It switches relabeling off where posteriors hardly differ, as they do for a class that
         the model strongly underestimates.
     threshold : {"quantile", "order_statistic"}, default="quantile"
         The (1 - tau)-quantile with linear interpolation, or the (m + 1)-th largest value with
@@ -91,7 +95,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         Original rows that stay in each class. Changes of highest rho are kept, then those of earlier rows.
         It acts in `relabel` alone.
     max_ratio : float or None, default=None
-        At most ``ceil(max_ratio * max(1, rows of the target class))`` rows are relabelled into a class; chosen
+        At most ``ceil(max_ratio * max(1, rows of the target class))`` rows are relabeled into a class; chosen
         likewise, and in `relabel` alone.
     random_state : int, RandomState instance or None, default=None
         Seed of the uniforms of `relabel`: one per row and class, used or not. The same integer gives the same
@@ -107,12 +111,12 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         ``v = 1 - minmax(class_count_)``: 1 for the rarest class, 0 for the most frequent; 1 for all where all
         counts are equal. ``w = max(v[j] - v[l], 0)``.
     mean_, scale_ : ndarray of shape (n_classes, n_classes)
-        Centre and spread of column j (second index) over the rows of class l (first index): mean and standard
+        Center and spread of column j (second index) over the rows of class l (first index): mean and standard
         deviation, or minimum and range, or 0 and 1. A scale of 0 means that z is 0 for every row: all values
         were equal up to rounding (see the notes), or the class had no more rows than `ddof`. An absent class has
         mean NaN and scale 0.
     threshold_ : ndarray of shape (n_classes,)
-        Threshold of every column; +inf where nothing is relabelled into the class; 0 with "none".
+        Threshold of every column; +inf where nothing is relabeled into the class; 0 with "none".
     n_features_in_ : int
         Columns seen in `fit`: the number of classes, or 1.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -121,7 +125,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
     See Also
     --------
     FedReLaSampler : Relabels rows of features, for imbalanced-learn's pipelines.
-    RelabelingClassifier : Trains a classifier on relabelled rows.
+    RelabelingClassifier : Trains a classifier on relabeled rows.
 
     Notes
     -----
@@ -140,7 +144,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
     max_ratio         None                                 None
     ================  ===================================  =====================================
 
-    Corner cases, the same for both: all counts equal, nothing is relabelled. One class present: it is the most
+    Corner cases, the same for both: all counts equal, nothing is relabeled. One class present: it is the most
     frequent, and its rows may become any absent class. Equal values within (own class, column), one row
     included: z is 0 there, for rows of `fit` and for new ones. tau = 1: the threshold is the smallest z. Rows of
     weight 0 are left out of `fit`.
@@ -155,7 +159,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
     the cumulative weight exceeds ``m = floor(tau * W)``. `min_remaining` and `max_ratio` count rows.
 
     In `transform` rho is capped at 1 - 1e-6, order and argmax being taken before, so that two classes keep
-    their order: the result never decreases in P(y = 1), and increases where neighbours differ by over 1e-9.
+    their order: the result never decreases in P(y = 1), and increases where neighbors differ by over 1e-9.
 
     References
     ----------
@@ -203,19 +207,19 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        tau=0.05,
+        tau: float = 0.05,
         *,
-        classes=None,
-        input="posterior",
-        normalization="zscore_tanh",
-        ddof=1,
-        min_scale=0.0,
-        threshold="quantile",
-        target="argmax",
-        min_remaining=0,
-        max_ratio=None,
-        random_state=None,
-    ):
+        classes: ArrayLike | None = None,
+        input: Literal["posterior", "score"] = "posterior",
+        normalization: Literal["zscore_tanh", "minmax", "none"] = "zscore_tanh",
+        ddof: int = 1,
+        min_scale: float = 0.0,
+        threshold: Literal["quantile", "order_statistic"] = "quantile",
+        target: Literal["argmax", "argmax_of_successes"] = "argmax",
+        min_remaining: int = 0,
+        max_ratio: float | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.tau = tau
         self.classes = classes
         self.input = input
@@ -229,7 +233,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, Q, y, sample_weight=None):
+    def fit(self, Q: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn counts, means, spreads and thresholds of one client's rows.
 
         Parameters
@@ -241,7 +245,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         sample_weight : array-like of shape (n_rows,), default=None
             Repetitions of the rows, in counts, means, spreads and thresholds: an integer weight equals repeated
             rows, rows of weight 0 are left out. Only the size of weights says how many rows there are, so weights
-            scaled to sum to 1 are one row, and nothing is relabelled: a mean of about 1 is what is wanted, and a
+            scaled to sum to 1 are one row, and nothing is relabeled: a mean of about 1 is what is wanted, and a
             `FedReLaWarning` says where it is not so. Other weights: see the notes of the class.
 
         Returns
@@ -254,10 +258,10 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
             `PosteriorError` where rows are no posteriors, `LabelError` where labels do not fit the columns;
             both are ValueErrors that name the row and the value. Weights that sum to more than 2^53.
         """
-        told = vars(self).pop("_told", NOTHING)  # of this fit alone
+        told = self.__dict__.pop("_told", NOTHING)  # of this fit only
         y = check_labels(y, _num_samples(Q))
-        Q = validate_data(self, Q, reset=True, ensure_all_finite=False)
-        values = self._values(Q)
+        rows = validate_data(self, Q, reset=True, ensure_all_finite=False)
+        values = self._values(rows)
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, values, dtype=np.float64, ensure_non_negative=True)
@@ -270,22 +274,20 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         else:
             self.classes_ = check_classes(self.classes, n_classes)
         codes = encode_labels(y, self.classes_)
-        if weights is not None:
-            check_sums(np.bincount(codes, weights))
-            if not told.quiet:
-                self._warn_of_weights(*everyone)
-        statistics = fit_statistics(
+        statistics = fit_one(
             values,
             codes,
             weights=weights,
-            rounding=told.rounding(self, Q.dtype),
+            rounding=told.rounding(self, rows.dtype),
             targets=told.targets_in(self.classes_),
             **self._settings_of_fit(),
         )
+        if weights is not None and not told.quiet:
+            self._warn_of_weights(*everyone)
         return self._learn(statistics)
 
-    def transform(self, Q):
-        """Posteriors of the label a row would have after relabelling: ``sum_l q_l T_l[j]``.
+    def transform(self, Q: ArrayLike) -> Array:
+        """Posteriors of the label a row would have after relabeling: ``sum_l q_l T_l[j]``.
 
         Parameters
         ----------
@@ -303,7 +305,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         compared = None if posteriors is values else values
         return expected_posteriors(posteriors, self._statistics(), self.target, compared)
 
-    def fit_transform(self, Q, y, sample_weight=None):
+    def fit_transform(self, Q: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Array:
         """``fit(Q, y, sample_weight).transform(Q)``.
 
         Parameters
@@ -317,7 +319,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         """
         return self.fit(Q, y, sample_weight=sample_weight).transform(Q)
 
-    def relabel_proba(self, Q, y):
+    def relabel_proba(self, Q: ArrayLike, y: ArrayLike) -> Array:
         """rho (equation 8): the probability with which the draw of each class succeeds.
 
         Parameters
@@ -335,7 +337,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         values, _, codes = self._check_rows_and_labels(Q, y)
         return candidates(values, codes, self._statistics()).dense(values.shape)
 
-    def relabel(self, Q, y, uniforms=None):
+    def relabel(self, Q: ArrayLike, y: ArrayLike, uniforms: ArrayLike | None = None) -> Array:
         """Draw new labels, with the statistics learned in `fit`.
 
         Parameters
@@ -353,19 +355,21 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         given = y
-        values, y, codes = self._check_rows_and_labels(Q, y)
+        values, labels, codes = self._check_rows_and_labels(Q, y)
         if uniforms is None:
-            uniforms = stream_of_uniforms(seed_from(self.random_state), Purpose.RELABEL, values.shape)
+            draws = stream_of_uniforms(seed_from(self.random_state), Purpose.RELABEL, values.shape)
         else:
-            uniforms = check_uniforms(uniforms, values.shape)
-        taken = draw(candidates(values, codes, self._statistics()), uniforms, self.target)
+            draws = check_uniforms(uniforms, values.shape)
+        found = candidates(values, codes, self._statistics())
+        taken = draw(found, lambda row, column: draws[row, column], self.target)
+        del found  # the limits need memory, too
         taken = taken[limit_changes(taken, codes, values.shape[1], *self._limits())]
-        self._report = self._report_on(y, taken, values[taken.row], self.threshold_[taken.column])
-        y_new = y.astype(self._report.new.dtype)
+        self._report = self._report_on(labels, taken, values[taken.row], self.threshold_[taken.column])
+        y_new = labels.astype(self._report.new.dtype)
         y_new[taken.row] = self._report.new
         return y_new.astype(object) if isinstance(given, np.ndarray) and given.dtype.kind == "O" else y_new
 
-    def report(self):
+    def report(self) -> Any:
         """What the last `relabel` changed.
 
         Returns
@@ -386,7 +390,7 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
             )
         return self._report
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns of `transform`: ``fedrelarelabeler_<class>``.
 
         Parameters
@@ -484,3 +488,22 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
                 "FedReLaSampler(classifier, relabeler)"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}.")
+
+
+def overrides_nothing(relabeler):
+    """Whether a relabeler is a `FedReLaRelabeler` whose class, if it is a child, leaves every method as it is.
+
+    Then the pass over many clients does what the relabeler would do client by client.
+    """
+    if not isinstance(relabeler, FedReLaRelabeler):
+        return False
+    kinds = type(relabeler).__mro__
+    above = kinds[: kinds.index(FedReLaRelabeler)]
+    return not any(_is_method(name, value) for kind in above for name, value in vars(kind).items())
+
+
+def _is_method(name, value):
+    """Whether an attribute of a child replaces a method; scikit-learn itself writes a `set_fit_request`."""
+    return (
+        hasattr(FedReLaRelabeler, name) and hasattr(value, "__get__") and not isinstance(value, RequestMethod)
+    )

@@ -1,9 +1,11 @@
-"""Re-labelling as a sampler over rows, for imbalanced-learn's pipeline; imbalanced-learn itself is not needed."""
+"""Relabeling as a sampler over rows, for imbalanced-learn's pipeline; imbalanced-learn itself is not needed."""
 
 from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, OneToOneFeatureMixin
 from sklearn.utils import indexable
@@ -23,6 +25,7 @@ from fedrela_sk._sklearn import (
     get_tags,
     validate_data,
 )
+from fedrela_sk._typing import RandomState
 from fedrela_sk.exceptions import LabelError
 from fedrela_sk.relabel._one_site import draw_labels, first_stage, router, routing, unfrozen
 from fedrela_sk.relabel._target import check_labels, with_labels
@@ -47,11 +50,11 @@ class _Tags(Tags):
 
 
 class FedReLaSampler(OneToOneFeatureMixin, MetaEstimatorMixin, BaseEstimator):
-    """Re-label some majority rows, as FedReLa does, before a model is trained (imbalanced-learn's `fit_resample`).
+    """Relabel some majority rows, as FedReLa does, before a model is trained (imbalanced-learn's `fit_resample`).
 
     Rows are neither added nor removed: X comes back untouched, y with some labels changed into those of rarer
     classes. Posteriors of the rows are made out of fold with an inner classifier, which may be another one
-    than the model at the end of the pipeline. Re-labelling moves posteriors: what a model learns from the new
+    than the model at the end of the pipeline. Relabeling moves posteriors: what a model learns from the new
     labels is no longer calibrated for the original classes.
 
     It works in ``imblearn.pipeline.Pipeline``. scikit-learn's own pipeline cannot change y; there
@@ -81,7 +84,7 @@ class FedReLaSampler(OneToOneFeatureMixin, MetaEstimatorMixin, BaseEstimator):
     sample_indices_ : ndarray of shape (n_samples,), int
         The rows that come back, in order: all of them, unless a relabeler of your own drops some.
     sampling_strategy_ : dict
-        How many rows were re-labelled into each class.
+        How many rows were relabeled into each class.
     n_features_in_, feature_names_in_
         Where X has them.
 
@@ -116,15 +119,17 @@ class FedReLaSampler(OneToOneFeatureMixin, MetaEstimatorMixin, BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(self, estimator, relabeler=None, *, cv=5, random_state=None):
+    def __init__(
+        self, estimator: Any, relabeler: Any = None, *, cv: Any = 5, random_state: RandomState = None
+    ) -> None:
         self.estimator = estimator
         self.relabeler = relabeler
         self.cv = cv
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y, **params):
-        """Re-label the rows and keep what was learned; see `fit_resample`, which also returns them.
+    def fit(self, X: Any, y: ArrayLike, **params: Any) -> Self:
+        """Relabel the rows and keep what was learned; see `fit_resample`, which also returns them.
 
         Parameters
         ----------
@@ -140,7 +145,7 @@ class FedReLaSampler(OneToOneFeatureMixin, MetaEstimatorMixin, BaseEstimator):
         return self
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit_resample(self, X, y, **params):
+    def fit_resample(self, X: Any, y: ArrayLike, **params: Any) -> tuple[Any, Any]:
         """The rows as they are, and their new labels.
 
         Parameters
@@ -208,12 +213,12 @@ class FedReLaSampler(OneToOneFeatureMixin, MetaEstimatorMixin, BaseEstimator):
         new = with_labels(y, drawn.changed, drawn.labels)
         return (new if y is given else _one_hot(given, new)), drawn.keep
 
-    def relabel_report(self):
-        """What was re-labelled: see :meth:`FedReLaRelabeler.report`."""
+    def relabel_report(self) -> Any:
+        """What was relabeled: see :meth:`FedReLaRelabeler.report`."""
         check_is_fitted(self)
         return self.relabeler_.report()
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> Any:
         """Metadata routing: `fit` and `fit_resample` send metadata to ``estimator.fit`` and ``cv.split``.
 
         Returns

@@ -1,4 +1,4 @@
-"""Arithmetic of partitions: shares from a Dirichlet, shares to whole rows, a minimum for every client.
+"""Arithmetic of partitions: shares from a Dirichlet, cut points, a minimum for every client.
 
 Everything here works on counts, an array of shape (n_clients, n_classes) of whole rows; which rows they are
 is settled last, by `owners_from_counts`.
@@ -30,22 +30,6 @@ def symmetric_dirichlet(alpha, size, generator):
         logs = (scaled - scaled.max()) / alpha
     shares = np.exp(logs)
     return shares / shares.sum()
-
-
-def apportion(shares, total):
-    """Whole numbers near `total * shares` with sum `total`: the largest remainders are rounded up.
-
-    Ties go to the earlier entry.
-
-    Returns
-    -------
-    sizes : ndarray of int, like `shares`
-    """
-    exact = total * np.asarray(shares)
-    sizes = np.floor(exact).astype(np.int64)
-    left = total - sizes.sum()
-    sizes[np.argsort(sizes - exact, kind="stable")[:left]] += 1
-    return sizes
 
 
 def cut_points(shares, total):

@@ -5,12 +5,12 @@ from typing import Literal
 
 import numpy as np
 
+from fedrela_sk._apportion import apportion
 from fedrela_sk._checks import as_float
 from fedrela_sk._sklearn import Interval, StrOptions
 from fedrela_sk._typing import RandomState
 from fedrela_sk.splitters._base import ClientSplit, check_min_rows
 from fedrela_sk.splitters._counts import (
-    apportion,
     owners_from_counts,
     raise_to_minimum,
     symmetric_dirichlet,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from benchmarks.suites import gallery
-from fedrela_sk.report import RelabelingReport
+from fedrela_sk.report import RelabelReport
 
 
 def report():
@@ -12,7 +12,7 @@ def report():
     n = len(old)
     numbers = [np.linspace(0, 1, n) for _ in range(3)]
     rho = np.array([0.1, 0.9, 0.2, 0.8, 0.3, 0.7, 0.4, 0.6, 0.5, 0.2, 0.7, 1.0])
-    return RelabelingReport(np.zeros(n), np.zeros(n), np.arange(n), old, new, *numbers, rho)
+    return RelabelReport(np.arange(n), old, new, *numbers, rho, client=np.zeros(n), round=np.zeros(n))
 
 
 def test_changes_are_sorted_by_how_often_they_occur():

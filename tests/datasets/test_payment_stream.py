@@ -15,26 +15,6 @@ def world_of(seed=0, n_customers=2000, n_terminals=4000, n_banks=10, bank_skew=1
     return stream.make_world(n_customers, n_terminals, n_banks, bank_skew, heterogeneity, rng)
 
 
-@given(
-    total=st.integers(0, 500),
-    weights=st.lists(st.floats(0.01, 1), min_size=1, max_size=20),
-    least=st.sampled_from([0, 1]),
-)
-def test_apportion_sums_up_and_is_within_one_of_the_ideal(total, weights, least):
-    total += least * len(weights)
-    shares = np.array(weights) / sum(weights)
-    counts = stream.apportion(total, shares, least)
-    assert counts.sum() == total
-    assert counts.min() >= least
-    ideal = least + (total - least * len(shares)) * shares
-    assert np.abs(counts - ideal).max() < 1 + 1e-9
-
-
-def test_apportion_by_hand():
-    np.testing.assert_array_equal(stream.apportion(10, np.array([0.5, 0.26, 0.24]), 0), [5, 3, 2])
-    np.testing.assert_array_equal(stream.apportion(4, np.array([0.98, 0.01, 0.01]), 1), [2, 1, 1])
-
-
 def test_bank_sizes_fall_as_a_power():
     sizes = np.bincount(world_of(n_banks=4, n_customers=4 + 2500, bank_skew=1.0).bank)
     np.testing.assert_array_equal(sizes, [1201, 601, 401, 301])

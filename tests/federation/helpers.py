@@ -10,11 +10,8 @@ from fedrela_sk._random import client_stream_id
 from fedrela_sk._update import ClientSpec
 from fedrela_sk.algorithms import FedAvg, RoundFacts
 from fedrela_sk.federation._round import Simulation
-from fedrela_sk.federation.relabeling._one_client import (
-    check_relabel_posteriors,
-    collect_posteriors,
-    relabel_alone,
-)
+from fedrela_sk.federation.relabeling._one_client import RelabelStep
+from fedrela_sk.federation.relabeling._settings import check_relabel_posteriors
 from fedrela_sk.federation.setup._plan import Plan
 from fedrela_sk.training import LocalData, Loop
 from fedrela_sk.training._net import build_net, tensors_of
@@ -113,8 +110,9 @@ def assert_close_weights(one, other, atol):
 
 def relabel_client(relabeler, net, X, y, classes, spec, round, seed, settings, batch_size, weights=None):
     """Relabel one client's rows `X`, with labels `y`, by the model that `net` holds."""
-    Q = collect_posteriors(net, X, len(classes), spec, round, seed, settings, batch_size)
-    return relabel_alone(relabeler, Q.cpu().numpy(), y, classes, spec, round, seed, weights)
+    step = RelabelStep(relabeler, classes, seed, settings, batch_size)
+    Q = step.posteriors(net, X, spec, round)
+    return step.relabel(Q.cpu().numpy(), y, spec, round, weights)
 
 
 def facts(n_updates):

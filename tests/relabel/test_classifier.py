@@ -40,7 +40,7 @@ class DropUnsure(BaseEstimator):
 
 
 class TestStages:
-    def test_is_out_of_fold_posteriors_relabelled_and_refitted(self):
+    def test_is_out_of_fold_posteriors_relabeled_and_refitted(self):
         clf = RelabelingClassifier(LogisticRegression(), FedReLaRelabeler(tau=0.1), random_state=3).fit(X, y)
         Q = cross_val_predict(LogisticRegression(), X, y, method="predict_proba")
         by_hand = FedReLaRelabeler(tau=0.1, classes=[0, 1, 2], random_state=3).fit(Q, y)
@@ -169,7 +169,7 @@ class TestStages:
         assert {"row", "old", "new", "posterior", "z", "threshold", "rho"} <= set(frame)
         assert len(frame) == len(rows)
 
-    def test_relabelled_rows_move_to_rarer_classes_and_raise_recall(self):
+    def test_relabeled_rows_move_to_rarer_classes_and_raise_recall(self):
         clf = RelabelingClassifier(LogisticRegression(), FedReLaRelabeler(tau=0.2), random_state=0).fit(X, y)
         changed = clf.relabeled_mask_
         assert (clf.y_relabeled_[changed] > y[changed]).all()

@@ -83,7 +83,7 @@ class TestCalibrate:
         assert np.array_equal(corrected.y_relabeled_, plain.y_relabeled_)
         assert np.array_equal(corrected.estimator_.coef_, plain.estimator_.coef_)
 
-    def test_share_is_zero_without_relabelling(self):
+    def test_share_is_zero_without_relabeling(self):
         clf = RelabelingClassifier(LogisticRegression(), FedReLaRelabeler(tau=0), calibrate=True).fit(X, y)
         assert clf.saturated_share_ == 0
         assert np.allclose(clf.predict_proba(X), LogisticRegression().fit(X, y).predict_proba(X))

@@ -231,7 +231,7 @@ class TestMissingClasses:
         ):
             RelabelingClassifier(LogisticRegression()).fit(X, np.full(400, 3))
 
-    def test_one_class_after_relabelling_is_refused(self):
+    def test_one_class_after_relabeling_is_refused(self):
         class Everything(BaseEstimator):
             def fit(self, Q, y):
                 return self

@@ -18,7 +18,7 @@ from tests.relabel.classifier_rows import X, y
 class TestPublic:
     def test_first_screen_of_the_docstring(self):
         screen = "\n".join(RelabelingClassifier.__doc__.splitlines()[:12])
-        assert "Re-labelling moves posteriors" in screen
+        assert "Relabeling moves posteriors" in screen
         assert "calibrated" in screen
         assert "acts like a moved threshold" in screen
 

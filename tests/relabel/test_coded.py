@@ -142,7 +142,7 @@ class Vanishes:
 @pytest.mark.parametrize(
     "estimator", [NoGaps(), net(), LogisticRegression()], ids=["no gaps", "net", "any labels"]
 )
-def test_a_class_that_vanishes_in_relabelling(estimator, gone):
+def test_a_class_that_vanishes_in_relabeling(estimator, gone):
     data = X.astype(np.float32)
     clf = RelabelingClassifier(estimator, Vanishes(gone), random_state=0).fit(data, Y)
     Q = clf.predict_proba(data)

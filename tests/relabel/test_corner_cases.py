@@ -199,7 +199,7 @@ class TestAnswers:
         assert not ours.relabel_proba(Q, y)[y == 0, 2].any()
         assert ours.relabel_proba([[0.0, 0.0, 1.0]], [0])[0, 2] == 0
 
-    def test_a_floor_on_spreads_switches_relabelling_off(self):
+    def test_a_floor_on_spreads_switches_relabeling_off(self):
         (Q, y), _ = CASES["spread below 1e-6"]
         rho = [FedReLaRelabeler(0.2, min_scale=floor).fit(Q, y).relabel_proba(Q, y) for floor in (0, 1e-6)]
         assert rho[0][y == 0].max() > 0.3

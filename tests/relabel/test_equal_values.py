@@ -8,8 +8,8 @@ import torch
 from scipy.special import log_softmax, softmax
 
 from fedrela_sk import FedReLaRelabeler
-from fedrela_sk.relabel._many import relabel_many
-from fedrela_sk.relabel._told import fit_told
+from fedrela_sk.relabel._contract import Told, fit_told
+from fedrela_sk.relabel.many._pass import ManyRows, relabel_many
 from tests.reference.relabel_rows import RowByRow
 
 N_COPIES, N_OTHERS, N_CLASSES = 1025, 40, 5
@@ -76,7 +76,8 @@ def in_one_pass(of, Q, y, eps=None, **params):
         drawn.append((row, column))
         return np.zeros(len(row))
 
-    _, [fitted] = relabel_many(FedReLaRelabeler(**params), of(Q), y, y, [len(y)], uniforms, [0], None, eps)
+    rows = ManyRows(of(Q), y, y, np.array([len(y)]))
+    _, [fitted] = relabel_many(FedReLaRelabeler(**params), rows, uniforms, [0], Told(eps))
     rho = np.zeros(Q.shape)
     rho[drawn[0]] = 1.0
     return fitted.scale_[0], rho

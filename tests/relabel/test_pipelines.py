@@ -1,4 +1,4 @@
-"""What users of neighbouring software ask for, at one site: pipelines, searches, labels, missing classes."""
+"""What users of neighboring software ask for, at one site: pipelines, searches, labels, missing classes."""
 
 import numpy as np
 import pandas as pd
@@ -99,7 +99,7 @@ class TestInsideAndOutside:
     def test_voting(self):
         vote = VotingClassifier(
             [
-                ("relabelled", RelabelingClassifier(LogisticRegression(), random_state=0)),
+                ("relabeled", RelabelingClassifier(LogisticRegression(), random_state=0)),
                 ("plain", HistGradientBoostingClassifier(max_iter=3)),
             ],
             voting="soft",
@@ -124,10 +124,10 @@ class TestThresholdAndCalibration:
     def test_calibrated_around_brings_the_shares_back(self, params):
         clf = RelabelingClassifier(LogisticRegression(), FedReLaRelabeler(tau=0.2), random_state=0, **params)
         calibrated = CalibratedClassifierCV(clf, cv=3).fit(X, binary)
-        relabelled = clf.fit(X, binary).predict_proba(X)[:, 1].mean()
+        relabeled = clf.fit(X, binary).predict_proba(X)[:, 1].mean()
         assert abs(calibrated.predict_proba(X)[:, 1].mean() - binary.mean()) < 0.02
         if not params.get("calibrate"):
-            assert relabelled > binary.mean() + 0.03
+            assert relabeled > binary.mean() + 0.03
 
     def test_calibrated_inside_gives_posteriors_to_scores(self):
         inner = CalibratedClassifierCV(LinearSVC(), cv=3)

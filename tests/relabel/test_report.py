@@ -1,4 +1,4 @@
-"""The report of one relabelling."""
+"""The report of one relabeling."""
 
 import sys
 from dataclasses import FrozenInstanceError

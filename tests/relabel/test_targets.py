@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from fedrela_sk import FedReLaRelabeler
-from fedrela_sk.relabel._many import relabel_many
-from fedrela_sk.relabel._told import fit_told
+from fedrela_sk.relabel._contract import Told, fit_told
+from fedrela_sk.relabel.many._pass import ManyRows, relabel_many
 from tests.reference.relabel_rows import RowByRow
 from tests.relabel.made_rows import long_tailed_rows
 
@@ -37,7 +37,7 @@ def by_hand(Q, codes, tau=0.2, **params):
 
 @pytest.mark.parametrize("here", [2, 4])
 @pytest.mark.parametrize("params", SETTINGS)
-def test_nothing_is_relabelled_into_a_class_that_nobody_has(params, here):
+def test_nothing_is_relabeled_into_a_class_that_nobody_has(params, here):
     """A class that is absent here alone stays the most wanted target."""
     Q, codes = rows(0, here)
     relabeler = relabeler_of(**params)
@@ -69,8 +69,9 @@ def test_many_clients_do_what_each_does(params, weighted, of):
     sizes = [len(own) for _, own in clients]
     weights = np.random.default_rng(0).integers(1, 3, len(Q)) / 2 if weighted else None
     never = relabeler_of(**params, min_remaining=0)
-    arguments = (CLASSES[codes], codes, np.array(sizes), lambda row, column: np.zeros(len(row)), [0] * 3)
-    new, fitted = relabel_many(never, of(Q), *arguments, weights, None, THERE)
+    together = ManyRows(of(Q), CLASSES[codes], codes, np.array(sizes), weights)
+    told = Told(targets=THERE)
+    new, fitted = relabel_many(never, together, lambda row, column: np.zeros(len(row)), [0] * 3, told)
     assert (new != codes).sum() > 10
     assert not (new == 4).any()
     start = 0

@@ -18,7 +18,7 @@ def _history():
 @pytest.mark.parametrize(
     "ask",
     [lambda: _history().to_frame(), lambda: make_report(1).to_frame()],
-    ids=["History", "RelabelingReport"],
+    ids=["History", "RelabelReport"],
 )
 def test_without_pandas_the_error_says_how_to_get_it(ask, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)

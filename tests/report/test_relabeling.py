@@ -1,9 +1,9 @@
-"""The report on relabelled rows: arrays, and a data frame on request."""
+"""The report on relabeled rows: arrays, and a data frame on request."""
 
 import numpy as np
 import pytest
 
-from fedrela_sk.report import RelabelingReport
+from fedrela_sk.report import RelabelReport
 
 COLUMNS = ["client", "round", "row", "old", "new", "posterior", "z", "threshold", "rho"]
 
@@ -11,7 +11,7 @@ COLUMNS = ["client", "round", "row", "old", "new", "posterior", "z", "threshold"
 def make_report(n):
     numbers = [np.arange(n) * 0.1 + k for k in range(4)]
     labels = np.full(n, "common"), np.full(n, "rare")
-    return RelabelingReport(np.full(n, "north"), np.full(n, 8), np.arange(n), *labels, *numbers)
+    return RelabelReport(np.arange(n), *labels, *numbers, client=np.full(n, "north"), round=np.full(n, 8))
 
 
 def test_its_length_is_the_number_of_changed_rows():
@@ -29,5 +29,6 @@ def test_a_data_frame_has_one_row_per_changed_row():
 
 
 def test_it_is_short_where_it_is_printed():
-    report = RelabelingReport(np.array(["a", "b", "a"]), *[np.arange(3)] * 8)
-    assert repr(report) == "RelabelingReport(3 rows changed at 2 clients; to_frame() shows them)"
+    numbers = np.arange(3)
+    report = RelabelReport(*[numbers] * 7, client=np.array(["a", "b", "a"]), round=numbers)
+    assert repr(report) == "RelabelReport(3 rows changed at 2 clients; to_frame() shows them)"

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrela_sk.splitters._counts import (
-    apportion,
     cut_points,
     owners_from_counts,
     raise_to_minimum,
@@ -56,13 +55,6 @@ def test_dirichlet_of_one():
     assert symmetric_dirichlet(0.1, 1, np.random.default_rng(0)).tolist() == [1.0]
 
 
-def test_apportion_by_hand():
-    assert apportion([0.5, 0.3, 0.2], 10).tolist() == [5, 3, 2]
-    assert apportion([0.5, 0.25, 0.25], 3).tolist() == [1, 1, 1]  # 1.5, 0.75, 0.75
-    assert apportion([0.25, 0.25, 0.25, 0.25], 2).tolist() == [1, 1, 0, 0]  # ties: the earlier
-    assert apportion([0.9, 0.1], 0).tolist() == [0, 0]
-
-
 def test_cut_points_by_hand():
     assert cut_points([0.5, 0.3, 0.2], 10).tolist() == [5, 3, 2]
     assert cut_points([0.35, 0.35, 0.3], 10).tolist() == [3, 4, 3]  # floor(3.5), floor(7.0), 10
@@ -77,11 +69,10 @@ def test_cut_points_by_hand():
 )
 def test_rounding_keeps_the_total_and_stays_near(weights, total):
     shares = np.array(weights) / np.sum(weights)
-    for rounding in (apportion, cut_points):
-        sizes = rounding(shares, total)
-        assert sizes.sum() == total
-        assert (sizes >= 0).all()
-        assert (np.abs(sizes - total * shares) < 1 + 1e-6).all()
+    sizes = cut_points(shares, total)
+    assert sizes.sum() == total
+    assert (sizes >= 0).all()
+    assert (np.abs(sizes - total * shares) < 1 + 1e-6).all()
 
 
 def test_minimum_by_hand():

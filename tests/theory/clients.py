@@ -7,8 +7,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from fedrela_sk.relabel import FedReLaRelabeler
-from fedrela_sk.relabel._draw import draw
-from fedrela_sk.relabel._rho import Candidates
+from fedrela_sk.relabel.formulas._draw import draw
+from fedrela_sk.relabel.formulas._rho import Candidates
 from tests.theory.mixtures import Mixture, fit_on_population
 
 
@@ -43,7 +43,7 @@ class Client:
             rho[y == label] = self.rho(x[y == label], label)
         row, column = np.nonzero(rho)
         found = Candidates(row, column, np.zeros(len(row)), rho[row, column])
-        taken = draw(found, uniforms, self.target)
+        taken = draw(found, lambda row, column: uniforms[row, column], self.target)
         y_new = y.copy()
         y_new[taken.row] = taken.column
         return y_new

@@ -5,7 +5,7 @@ from numbers import Real
 import numpy as np
 
 from fedrela_sk._labels import python_values
-from fedrela_sk.relabel._priors import class_counts
+from fedrela_sk.relabel.formulas._priors import class_counts
 
 
 def total_weight(rows, weights):

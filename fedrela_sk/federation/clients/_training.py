@@ -8,7 +8,7 @@ from fedrela_sk import _tree
 from fedrela_sk.exceptions import PartitionError
 from fedrela_sk.federation.clients._counts import client_class_weights, client_sizes, count_rows, kept_rows
 from fedrela_sk.federation.clients._resampling import ResampledData
-from fedrela_sk.federation.relabeling._recorded import keep_recorded
+from fedrela_sk.federation.relabeling._schedule import keep_recorded
 from fedrela_sk.training import LocalTask
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fedrela_sk.federation.clients._counts import class_count, client_sizes
 from fedrela_sk.federation.fitted._own_models import OwnModels
-from fedrela_sk.federation.relabeling._one_client import relabeling_report
+from fedrela_sk.federation.relabeling._report import relabel_report
 from fedrela_sk.training._net import write_tensors
 from fedrela_sk.training.runtime._replica import independent_net
 
@@ -46,7 +46,7 @@ def fitted_attributes(simulation, state, net, params, kept):
         "history_": state.history,
         "_algorithm": plan.algorithm,
         "_takes_integers": not plan.data.X.dtype.is_floating_point,
-        "_report": relabeling_report(plan.specs, clients.relabelings, plan.labels, y_relabeled),
+        "_report": relabel_report(plan.specs, clients.relabelings, plan.labels, y_relabeled),
         "_own_models": _own_models(plan, clients, net, params, kept),
     }
 

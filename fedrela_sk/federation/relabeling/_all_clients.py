@@ -1,4 +1,6 @@
-"""The relabelling step of many clients: in one pass over all their rows where the relabeler is FedReLa's own."""
+"""The relabeling step of all clients of a round: `RelabelStep` for many at once, where the relabeler allows it."""
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -6,135 +8,133 @@ from sklearn.base import clone
 
 from fedrela_sk._checks import check_classes, encode_labels
 from fedrela_sk._random import Purpose, integer_seeds, stream_keys, uniforms_at
-from fedrela_sk.federation.relabeling._one_client import (
-    ClientRelabeling,
-    check_posteriors,
-    collect_posteriors,
-    places,
-    relabel_alone,
-    targets_of,
-    with_classes,
-)
-from fedrela_sk.relabel import FedReLaRelabeler
-from fedrela_sk.relabel._many import relabel_many
+from fedrela_sk.federation.relabeling._one_client import ClientRelabeling, check_finite, places
+from fedrela_sk.relabel._contract import Told
+from fedrela_sk.relabel._relabeler import overrides_nothing
+from fedrela_sk.relabel.many._pass import ManyRows, relabel_many
 
 # kinds of devices on which the posteriors of all clients stay and are compared; elsewhere NumPy does it
 ACCELERATORS = {"cuda"}
 
 
-def relabel_clients(
-    relabeler,
-    specs,
-    model,
-    X,
-    y,
-    codes,
-    classes,
-    round,
-    seed,
-    settings,
-    batch_size,
-    weights=None,
-    recorded=None,
-    *,
-    eps=None,
-    targets=None,
-):
-    """Relabel many clients: a plain `FedReLaRelabeler` in one pass over all their rows, others one by one.
+@dataclass(frozen=True)
+class AllRows:
+    """The rows of all clients, each where `ClientSpec` says; a client's own part is all that its step is shown.
 
-    Both ways give a client the same labels from its own rows alone; posteriors are collected client by client,
-    where they were not recorded in training. Where they lie on an accelerator, the pass over all rows and
-    classes runs there in float64.
+    Attributes
+    ----------
+    X : tensor of shape (n_rows, ...)
+    y : ndarray of shape (n_rows,)
+        Original labels.
+    codes : ndarray of shape (n_rows,), int64
+        The same as positions in the classes.
+    weights : ndarray of shape (n_rows,) or None
+        Row weights; every client has a positive one.
+    """
+
+    X: torch.Tensor
+    y: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray | None = None
+
+    def weights_of(self, rows):
+        """Weights of some rows, None where there are none."""
+        return None if self.weights is None else self.weights[rows]
+
+
+def relabel_clients(step, specs, round, rows, model, *, recorded=None):
+    """Relabel many clients: a `FedReLaRelabeler` in one pass over all their rows, others one by one.
+
+    Both ways give a client the same labels from its own rows; posteriors are collected client by client where they
+    were not recorded in training. A relabeler whose class overrides a method is fitted and asked client by client.
+    Where posteriors lie on an accelerator, the pass over all rows and classes runs there in float64.
 
     Parameters
     ----------
-    relabeler : object with `fit(Q, y)` and `relabel(Q, y, uniforms=...)`
-        Left as it is; copies are fitted.
+    step : RelabelStep
     specs : list of ClientSpec
         At least one.
+    round : int
+    rows : AllRows
     model : callable of ClientSpec
-        The initialised skorch net, holding the model that this client relabels with.
-    X : tensor of shape (n_rows, ...)
-        The rows of all clients.
-    y : ndarray of shape (n_rows,)
-        Their original labels.
-    codes : ndarray of shape (n_rows,), int64
-        The same as positions in `classes`.
-    classes : ndarray of shape (n_classes,)
-    round, seed : int
-    settings : dict
-        As `check_relabel_posteriors` returns it.
-    batch_size : int
-    weights : ndarray of shape (n_rows,) or None
-        Row weights; every client has a positive one.
+        The initialized skorch net, holding the model that this client relabels with.
     recorded : dict or None
         Position of every client to the posteriors that it recorded in training, float64 tensors; None: they are
         collected now, from its `model`.
-    eps : float or None
-        Unit in the last place of the arithmetic of the net: posteriors no further apart than it explains are equal.
-    targets : ndarray of shape (n_classes,), bool, or None
-        Classes that some client has rows of; no row is relabelled into the others. None: all classes.
 
     Returns
     -------
     results : list of ClientRelabeling
     """
 
-    def collect(spec):
+    def posteriors(spec):
         if recorded is not None:
-            return check_posteriors(recorded[spec.position], spec, round)
-        own = X[torch.from_numpy(spec.train_rows)]
-        return collect_posteriors(model(spec), own, len(classes), spec, round, seed, settings, batch_size)
+            return check_finite(recorded[spec.position], spec, round)
+        return step.posteriors(model(spec), rows.X[torch.from_numpy(spec.train_rows)], spec, round)
 
-    def alone(spec, Q):
-        rows = spec.train_rows
-        own_weights = None if weights is None else weights[rows]
-        return relabel_alone(
-            relabeler, Q, y[rows], classes, spec, round, seed, own_weights, eps=eps, targets=targets
-        )
+    def by_itself(spec, Q):
+        own = spec.train_rows
+        return step.relabel(Q.cpu().numpy(), rows.y[own], spec, round, rows.weights_of(own))
 
-    if type(relabeler) is not FedReLaRelabeler:
-        return [alone(spec, collect(spec).cpu().numpy()) for spec in specs]
-    rows = np.concatenate([spec.train_rows for spec in specs])
-    Q = torch.empty((len(rows), len(classes)), dtype=torch.float64, device=X.device)
-    parts = Q.split([len(spec.train_rows) for spec in specs])
+    if not overrides_nothing(step.relabeler):
+        return [by_itself(spec, posteriors(spec)) for spec in specs]
+    sizes = [len(spec.train_rows) for spec in specs]
+    Q = torch.empty((sum(sizes), len(step.classes)), dtype=torch.float64, device=rows.X.device)
+    parts = Q.split(sizes)
     for spec, part in zip(specs, parts, strict=True):
-        part.copy_(collect(spec))
+        part.copy_(posteriors(spec))
     try:
-        return relabel_together(
-            relabeler,
-            Q if Q.device.type in ACCELERATORS else Q.cpu().numpy(),
-            y[rows],
-            codes[rows],
-            classes,
-            specs,
-            round,
-            seed,
-            None if weights is None else weights[rows],
-            eps=eps,
-            targets=targets,
-        )
+        return relabel_together(step, specs, round, _many_rows(specs, Q, rows))
     except ValueError:  # of some client's rows: by itself it raises an error with its name
-        return [alone(spec, part.cpu().numpy()) for spec, part in zip(specs, parts, strict=True)]
+        return [by_itself(spec, part) for spec, part in zip(specs, parts, strict=True)]
 
 
-def relabel_together(relabeler, Q, y, codes, classes, specs, round, seed, weights, *, eps=None, targets=None):
-    """The same of many clients in one pass; arrays hold their rows one client after the other."""
-    relabeler = with_classes(clone(relabeler), classes)
-    column = encode_labels(classes, check_classes(relabeler.classes, len(classes)))  # of every class
-    keys = stream_keys(seed, Purpose.RELABEL, round, [spec.stream_id for spec in specs])
+def _many_rows(specs, Q, rows):
+    """The rows of some clients, one client after the other."""
+    own = np.concatenate([spec.train_rows for spec in specs])
+    Q = Q if Q.device.type in ACCELERATORS else Q.cpu().numpy()
     sizes = np.array([len(spec.train_rows) for spec in specs])
-    client = np.repeat(np.arange(len(specs)), sizes)
+    return ManyRows(Q, rows.y[own], rows.codes[own], sizes, rows.weights_of(own))
+
+
+def relabel_together(step, specs, round, rows):
+    """``step.relabel`` of many clients in one pass.
+
+    Parameters
+    ----------
+    step : RelabelStep
+        Of a relabeler that overrides nothing.
+    specs : list of ClientSpec
+    round : int
+    rows : ManyRows
+        Of these clients, codes being positions in the classes of the step.
+
+    Returns
+    -------
+    results : list of ClientRelabeling
+
+    Raises
+    ------
+    ValueError
+        Of some client's rows; it does not say which.
+    """
+    relabeler, n_classes = step.with_classes(clone(step.relabeler)), len(step.classes)
+    column = encode_labels(step.classes, check_classes(relabeler.classes, n_classes))  # of every class
+    keys = stream_keys(step.seed, Purpose.RELABEL, round, [spec.stream_id for spec in specs])
     place = np.concatenate([places(spec) for spec in specs])
 
     def draws(row, column):
-        return uniforms_at(keys[client[row]], place[row] * len(classes) + column)
+        return uniforms_at(keys[rows.client[row]], place[row] * n_classes + column)
 
-    states = (integer_seeds(keys) % 2**32).tolist()
-    targets = targets_of(relabeler, targets, classes)
     new, relabelers = relabel_many(
-        relabeler, Q, y, column[codes], sizes, draws, states, weights, eps, targets
+        relabeler,
+        replace(rows, codes=column[rows.codes]),
+        draws,
+        (integer_seeds(keys) % 2**32).tolist(),
+        Told(step.eps, step.targets_for(relabeler)),
     )
-    ends = np.cumsum(sizes)[:-1]
-    new, keep = np.split(np.argsort(column)[new], ends), np.split(np.ones(len(new), dtype=bool), ends)
-    return [ClientRelabeling(round, *each) for each in zip(relabelers, new, keep, strict=True)]
+    codes = np.split(np.argsort(column)[new], np.cumsum(rows.sizes)[:-1])
+    return [
+        ClientRelabeling(round, own, part, np.ones(len(part), dtype=bool))
+        for own, part in zip(relabelers, codes, strict=True)
+    ]

@@ -12,7 +12,7 @@ from fedrela_sk._labels import check_names, check_target, positions_in, sorted_n
 from fedrela_sk._sklearn import _check_sample_weight, validate_data
 from fedrela_sk.exceptions import FedReLaError, LabelError, NetError, NotFiniteError
 from fedrela_sk.federation.setup._casting import check_exact, whole_numbers
-from fedrela_sk.relabel._repetition import ADVICE, LARGEST_SUM
+from fedrela_sk.relabel.formulas._repetition import ADVICE, LARGEST_SUM
 from fedrela_sk.training._net import floating_dtype
 from fedrela_sk.training._sparse import SparseRows
 

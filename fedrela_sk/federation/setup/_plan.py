@@ -14,8 +14,9 @@ from fedrela_sk._warnings import warn_user
 from fedrela_sk.algorithms._derived import check_sharing
 from fedrela_sk.exceptions import FedReLaWarning, NetError, PartitionError
 from fedrela_sk.federation.clients._counts import check_class_weight
-from fedrela_sk.federation.relabeling._one_client import check_relabel_posteriors, note_of_weights
+from fedrela_sk.federation.relabeling._report import note_of_weights
 from fedrela_sk.federation.relabeling._schedule import relabel_round
+from fedrela_sk.federation.relabeling._settings import check_relabel_posteriors
 from fedrela_sk.federation.setup._inputs import (
     check_finite,
     check_new_rows,

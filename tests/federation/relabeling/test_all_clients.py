@@ -1,4 +1,7 @@
-"""Many clients relabelled at once get what each of them gets by itself."""
+"""Many clients relabeled at once get what each of them gets by itself."""
+
+import inspect
+from types import FunctionType
 
 import numpy as np
 import pytest
@@ -8,8 +11,10 @@ from fedrela_sk import FedReLaRelabeler
 from fedrela_sk._random import Purpose, client_stream_id, uniforms
 from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.federation.relabeling import _all_clients as _relabeling_together
-from fedrela_sk.federation.relabeling._all_clients import relabel_clients
-from fedrela_sk.federation.relabeling._one_client import POSTERIOR_DEFAULTS
+from fedrela_sk.federation.relabeling._all_clients import AllRows, relabel_clients
+from fedrela_sk.federation.relabeling._one_client import RelabelStep
+from fedrela_sk.federation.relabeling._settings import POSTERIOR_DEFAULTS
+from fedrela_sk.relabel._relabeler import overrides_nothing
 from fedrela_sk.training._posteriors import posteriors
 from tests.federation.helpers import (
     Logits,
@@ -56,21 +61,9 @@ def own_nets(module=Logits):
 
 
 def together(relabeler, specs, model=None, X=X, weights=None, settings=(), seed=0, **told):
-    return relabel_clients(
-        relabeler,
-        specs,
-        own_nets() if model is None else model,
-        torch.from_numpy(X),
-        LABELS,
-        CODES,
-        CLASSES,
-        ROUND,
-        seed,
-        POSTERIOR_DEFAULTS | dict(settings),
-        16,
-        weights,
-        **told,
-    )
+    step = RelabelStep(relabeler, CLASSES, seed, POSTERIOR_DEFAULTS | dict(settings), 16, **told)
+    rows = AllRows(torch.from_numpy(X), LABELS, CODES, weights)
+    return relabel_clients(step, specs, ROUND, rows, own_nets() if model is None else model)
 
 
 def one_by_one(relabeler, specs, model=None, weights=None, settings=(), seed=0):
@@ -115,13 +108,13 @@ def assert_same_results(ours, theirs):
 
 @pytest.fixture
 def accelerated(monkeypatch):
-    """The CPU counts as an accelerator; the kinds of posteriors that are relabelled together are recorded."""
+    """The CPU counts as an accelerator; the kinds of posteriors that are relabeled together are recorded."""
     monkeypatch.setattr(_relabeling_together, "ACCELERATORS", {"cpu"})
     plain, kinds = _relabeling_together.relabel_many, []
 
-    def spy(relabeler, Q, *others):
-        kinds.append((type(Q), Q.dtype))
-        return plain(relabeler, Q, *others)
+    def spy(relabeler, rows, *others):
+        kinds.append((type(rows.Q), rows.Q.dtype))
+        return plain(relabeler, rows, *others)
 
     monkeypatch.setattr(_relabeling_together, "relabel_many", spy)
     return kinds
@@ -134,7 +127,7 @@ class NeverTogether:
         monkeypatch.setattr(_relabeling_together, "relabel_many", self)
 
     def __call__(self, *arguments):
-        raise AssertionError("relabelled together")
+        raise AssertionError("relabeled together")
 
 
 @pytest.mark.parametrize("set_aside", [False, True])
@@ -204,22 +197,67 @@ def test_order_and_company_change_no_bit():
             assert alone.relabeler.threshold_.tobytes() == result.relabeler.threshold_.tobytes()
 
 
-def test_other_relabelers_are_asked_client_by_client(monkeypatch):
-    class Child(FedReLaRelabeler):
-        """May have changed anything."""
+class Child(FedReLaRelabeler):
+    """Overrides a method, to no effect: it is asked client by client."""
 
+    def relabel(self, Q, y, uniforms=None):
+        return super().relabel(Q, y, uniforms)
+
+
+def test_children_that_override_something_are_asked_client_by_client(monkeypatch):
     specs = make_specs()
     plain = together(FedReLaRelabeler(0.3), specs)
     NeverTogether(monkeypatch)
     children = together(Child(0.3), specs)
     assert all(type(result.relabeler) is Child for result in children)
     assert assert_same_results(plain, children) > 10
-    with pytest.raises(AssertionError, match="relabelled together"):
+    with pytest.raises(AssertionError, match="relabeled together"):
         together(FedReLaRelabeler(0.3), specs)
 
 
-class Child(FedReLaRelabeler):
-    """Relabels client by client."""
+METHODS = {
+    name: value
+    for name, value in inspect.getmembers_static(FedReLaRelabeler)
+    if isinstance(value, FunctionType | classmethod | staticmethod | property)
+}
+
+
+def test_the_methods_were_found():
+    assert {"fit", "relabel", "transform", "report", "_learn", "_values", "__init__", "get_params"} <= set(
+        METHODS
+    )
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_child_that_overrides_any_method_is_asked_client_by_client(name, monkeypatch):
+    """Whatever it may do there: here the same."""
+    child, specs = type("Child", (FedReLaRelabeler,), {name: METHODS[name]}), make_specs()[:2]
+    mixed_in = type("Mixed", (type("Mixin", (), {name: METHODS[name]}), FedReLaRelabeler), {})
+    grandchild = type("Grandchild", (child,), {})
+    plain = together(FedReLaRelabeler(0.3), specs)
+    NeverTogether(monkeypatch)
+    for kind in (child, mixed_in, grandchild):
+        assert not overrides_nothing(kind(0.3))
+    assert_same_results(plain, together(child(0.3), specs))
+
+
+def test_a_child_that_overrides_nothing_takes_the_pass(monkeypatch):
+    class Documented(FedReLaRelabeler):
+        """The same, with words, a note and a method of its own."""
+
+        note = "from the bank"
+
+        def n_rarer(self):
+            return int(np.count_nonzero(self.prior_weight_))
+
+    specs = make_specs()
+    plain, children = (together(kind(0.3), specs) for kind in (FedReLaRelabeler, Documented))
+    assert all(type(result.relabeler) is Documented for result in children)
+    assert assert_same_results(plain, children) > 10
+    assert children[0].relabeler.n_rarer() == 2
+    NeverTogether(monkeypatch)
+    with pytest.raises(AssertionError, match="relabeled together"):
+        together(Documented(0.3), specs)
 
 
 @pytest.mark.parametrize("kind", [FedReLaRelabeler, Child])
@@ -234,7 +272,7 @@ def test_classes_that_nobody_has_are_no_targets(kind, classes):
     assert (told.codes != CODES[CODES < 2]).any()
 
 
-WHERE = r"Relabelling of client 'client 0' before round 4"
+WHERE = r"Relabeling of client 'client 0' before round 4"
 
 
 def test_parameters_that_are_none():
@@ -257,12 +295,12 @@ def test_classes_that_lack_a_label_name_the_client_that_has_it():
 @pytest.mark.parametrize("devices", [{"cuda"}, {"cpu"}])
 def test_rows_that_are_no_posteriors_name_the_client(devices, monkeypatch):
     monkeypatch.setattr(_relabeling_together, "ACCELERATORS", devices)
-    collect = _relabeling_together.collect_posteriors
+    collect = RelabelStep.posteriors
 
-    def spoil(net, X, n_classes, spec, *others):
-        return collect(net, X, n_classes, spec, *others) * (0.5 if spec.position == 3 else 1)
+    def spoil(step, net, X, spec, round):
+        return collect(step, net, X, spec, round) * (0.5 if spec.position == 3 else 1)
 
-    monkeypatch.setattr(_relabeling_together, "collect_posteriors", spoil)
+    monkeypatch.setattr(RelabelStep, "posteriors", spoil)
     with pytest.raises(
         ClientError, match=r"'client 3' before round 4 failed: PosteriorError: Row 0 .* sums to 0.5"
     ):
@@ -274,7 +312,7 @@ def test_posteriors_that_are_not_finite_name_the_client():
     specs = make_specs()
     poisoned[specs[2].rows[4]] = np.nan
     with pytest.raises(
-        NotFiniteError, match=r"^Relabelling of client 'client 2' before round 4: .*its row 4 is not finite"
+        NotFiniteError, match=r"^Relabeling of client 'client 2' before round 4: .*its row 4 is not finite"
     ):
         together(FedReLaRelabeler(), specs, X=poisoned)
 
@@ -298,9 +336,6 @@ def test_a_whole_federation_is_the_same_on_an_accelerator(engine, accelerated, m
 
 
 def test_a_whole_federation_is_the_same_either_way():
-    class Child(FedReLaRelabeler):
-        pass
-
     owner = np.random.default_rng(0).integers(0, 6, N_ROWS)
     settings = {"clients": None, "n_rounds": 5, "relabel_at": 2, "relabel_every": 1, "participation": 0.5}
     plain, child = (

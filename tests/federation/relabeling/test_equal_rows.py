@@ -1,4 +1,4 @@
-"""Copies of one row are never relabelled for the rounding of the net: nets x dtypes x widths of batches x engines."""
+"""Copies of one row are never relabeled for the rounding of the net: nets x dtypes x widths of batches x engines."""
 
 from functools import cache, partial
 
@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from fedrela_sk import FederatedClassifier, FedReLaRelabeler
-from fedrela_sk.relabel._told import fit_told
+from fedrela_sk.relabel._contract import fit_told
 from fedrela_sk.training._net import tensors_of, write_tensors
 from fedrela_sk.training._posteriors import in_evaluation, unit_of
 from tests.federation.helpers import make_fed, make_net
@@ -117,7 +117,7 @@ def test_a_batch_is_no_wider_than_asked():
 @pytest.mark.parametrize("mode", ["eval", "train"])
 @pytest.mark.parametrize("batch_size", [64, 1000])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_no_copy_is_relabelled_in_a_federation(dtype, batch_size, mode, engine):
+def test_no_copy_is_relabeled_in_a_federation(dtype, batch_size, mode, engine):
     for seed in range(3):
         X, y = copies_and_others(seed)
         net = make_net(Dense, module__dtype=dtype, batch_size=batch_size, iterator_train__shuffle=True)
@@ -136,7 +136,7 @@ def test_no_copy_is_relabelled_in_a_federation(dtype, batch_size, mode, engine):
         assert not fed.relabeled_mask_[:N_COPIES].any()
 
 
-def test_no_copy_is_relabelled_by_the_default_net_trained_on_digits():
+def test_no_copy_is_relabeled_by_the_default_net_trained_on_digits():
     X, y = digits()
     fed = FederatedClassifier(clients=3, n_rounds=10, random_state=0).fit(X, y)
     trained = tensors_of(fed.net_.module_)

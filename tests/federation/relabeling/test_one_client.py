@@ -1,4 +1,4 @@
-"""The relabelling step of one client."""
+"""The relabeling step of one client."""
 
 from itertools import pairwise
 
@@ -11,11 +11,8 @@ from torch import nn
 from fedrela_sk import FedReLaRelabeler
 from fedrela_sk._random import Purpose, client_stream_id, uniforms
 from fedrela_sk.exceptions import ClientError, NotFiniteError
-from fedrela_sk.federation.relabeling._one_client import (
-    POSTERIOR_DEFAULTS,
-    check_relabel_posteriors,
-    relabeling_report,
-)
+from fedrela_sk.federation.relabeling._report import relabel_report
+from fedrela_sk.federation.relabeling._settings import POSTERIOR_DEFAULTS, check_relabel_posteriors
 from fedrela_sk.nets import Augmentation
 from fedrela_sk.training._posteriors import posteriors
 from tests.federation.helpers import (
@@ -159,7 +156,7 @@ def test_new_labels_become_codes():
     np.testing.assert_array_equal(result.keep, keep)
 
 
-WHERE = r"Relabelling of client 'here' before round 4"
+WHERE = r"Relabeling of client 'here' before round 4"
 
 
 @pytest.mark.parametrize(
@@ -301,7 +298,7 @@ def test_the_report_lists_the_changed_rows_of_all_clients():
     for spec, round in ((specs[0], 4), (specs[2], 6)):
         results[spec.position] = relabel(FedReLaRelabeler(0.3), spec=spec, round=round)[0]
         new[spec.rows] = CLASSES[results[spec.position].codes]
-    report = relabeling_report(specs, results, y, new)
+    report = relabel_report(specs, results, y, new)
     assert len(report) == np.count_nonzero(new != y) > 4
     for key, position, round in (("a", 0, 4), ("c", 2, 6)):
         own = report.client == key
@@ -321,7 +318,7 @@ def test_a_relabeler_without_numbers_leaves_them_unknown():
     new[[3, 5]] = "scarce"
     spec = make_spec("here", np.arange(40))
     result = relabel(Recorder(new), spec=spec)[0]
-    report = relabeling_report([spec], {0: result}, LABELS, new)
+    report = relabel_report([spec], {0: result}, LABELS, new)
     changed = np.flatnonzero(new != LABELS)
     np.testing.assert_array_equal(report.row, changed)
     for name in ("posterior", "z", "threshold", "rho"):
@@ -340,7 +337,7 @@ def test_numbers_of_other_rows_are_not_passed_on():
     spec = make_spec("here", np.arange(40))
     result = relabel(clone(Subset(0.4)), spec=spec)[0]
     new = CLASSES[result.codes]
-    report = relabeling_report([spec], {0: result}, LABELS, new)
+    report = relabel_report([spec], {0: result}, LABELS, new)
     assert len(report) == 1
     assert np.isnan(report.rho).all()
 
@@ -354,12 +351,12 @@ def test_a_report_that_was_never_written_is_none():
 
     spec = make_spec("here", np.arange(40))
     result = relabel(Own(), spec=spec)[0]
-    report = relabeling_report([spec], {0: result}, LABELS, CLASSES[result.codes])
+    report = relabel_report([spec], {0: result}, LABELS, CLASSES[result.codes])
     np.testing.assert_array_equal(report.row, np.flatnonzero(LABELS != "rare"))
     assert np.isnan(report.posterior).all()
 
 
-def test_no_relabelling_gives_an_empty_report():
-    report = relabeling_report([SPEC], {}, LABELS, LABELS)
+def test_no_relabeling_gives_an_empty_report():
+    report = relabel_report([SPEC], {}, LABELS, LABELS)
     assert len(report) == 0
     assert report.old.dtype == LABELS.dtype

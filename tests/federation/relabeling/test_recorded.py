@@ -242,7 +242,7 @@ def test_nothing_more_travels(engine, algorithm):
 
 @pytest.mark.parametrize(("every", "holding"), [(None, {1}), (1, {1, 2})])
 def test_what_is_recorded_is_used_once_and_never_in_vain(every, holding):
-    """Rounds after which clients hold posteriors: before a relabelling, and not after the last round."""
+    """Rounds after which clients hold posteriors: before a relabeling, and not after the last round."""
     specs = [make_spec(k, np.flatnonzero(np.arange(60) % 4 == k), k) for k in range(4)]
     settings = {"relabel_posteriors": TRAINING | {"late": "next"}, "first_relabel": 2, "relabel_every": every}
     simulation, state = make_conductor(X, Y, specs, relabeler=FedReLaRelabeler(0.1), n_rounds=4, **settings)

@@ -34,7 +34,7 @@ def fit(groups=GROUPS, y=Y, **params):
 
 
 def rounds_of(fed):
-    """Round to the clients that relabelled in it."""
+    """Round to the clients that relabeled in it."""
     return {record.round: record.relabeled_clients for record in fed.history_ if record.relabeled_clients}
 
 
@@ -58,7 +58,7 @@ def test_no_round_left_is_recorded(relabel_at, n_rounds):
     fed = fit(relabel_at=relabel_at, n_rounds=n_rounds)
     assert fed.relabel_round_ is None
     assert rounds_of(fed) == {}
-    assert fed.history_.notes == [f"No relabelling: no round of {n_rounds} is left to train on new labels."]
+    assert fed.history_.notes == [f"No relabeling: no round of {n_rounds} is left to train on new labels."]
     assert not fed.relabeled_mask_.any()
     assert fed.relabelers_ == [None] * 4
     assert_same_weights(fed, fit(relabeler=None, n_rounds=n_rounds))
@@ -73,7 +73,7 @@ def test_a_time_that_is_none_is_refused(relabel_at):
 def test_training_up_to_the_relabel_round_knows_nothing_of_it():
     plain = fit(relabeler=None, n_rounds=3)
     flipped = fit(n_rounds=4)
-    # the model that relabelled is the one after three plain rounds
+    # the model that relabeled is the one after three plain rounds
     Q = plain.predict_proba(X[GROUPS == "a"])
     np.testing.assert_array_equal(Flip.log[0][0], Q)
     assert flipped.history_[2].train_loss == plain.history_[2].train_loss
@@ -108,7 +108,7 @@ def test_a_refresh_starts_from_the_original_labels():
     np.testing.assert_array_equal(fed.y_relabeled_, (Y + 1) % 3)
 
 
-def test_each_relabelling_has_draws_of_its_own():
+def test_each_relabeling_has_draws_of_its_own():
     fit(n_rounds=8, relabel_every=2)
     for k, (_, _, draws) in enumerate(Flip.log):
         round, key = 3 + 2 * (k // 4), "abcd"[k % 4]
@@ -144,8 +144,8 @@ def test_a_late_client_uses_the_model_of_that_moment():
     key = rounds_of(fed)[round][0]
     until = fit(n_rounds=round, participation=0.5, random_state=3, relabel_at=3)
     position = [k for r, keys in rounds_of(fed).items() for k in keys].index(key)
-    relabelled = {k for keys in rounds_of(until).values() for k in keys}
-    assert key not in relabelled
+    relabeled = {k for keys in rounds_of(until).values() for k in keys}
+    assert key not in relabeled
     absent_federation("next")  # the log of a whole run again, at its end
     Q = Flip.log[-4:][position][0]
     np.testing.assert_array_equal(Q, until.predict_proba(X[key == GROUPS]))
@@ -212,7 +212,7 @@ def test_all_rows_of_one_client_may_be_dropped():
 
 
 def test_a_relabeler_that_leaves_nothing_is_an_error():
-    with pytest.raises(ValueError, match="All clients are empty in round 3: relabelling left no row"):
+    with pytest.raises(ValueError, match=r"All clients are empty in round 3: relabell?ing left no row"):
         fit(relabeler=Flip(keep=lambda y: np.zeros(len(y), bool)))
 
 
@@ -222,7 +222,7 @@ def test_a_failing_relabeler_names_client_and_round():
             raise ZeroDivisionError("by zero")
 
     with pytest.raises(
-        ClientError, match=r"Relabelling of client 'a' before round 3 failed: ZeroDivisionError"
+        ClientError, match=r"Relabeling of client 'a' before round 3 failed: ZeroDivisionError"
     ):
         fit(relabeler=Broken())
 
@@ -275,7 +275,7 @@ def test_the_share_of_empty_cells_is_told_once():
     assert fed.history_.empty_cell_share == pytest.approx(1 - len(present) / 12)
 
 
-def test_images_are_relabelled_too():
+def test_images_are_relabeled_too():
     images = np.random.default_rng(0).normal(size=(60, 1, 4, 4)).astype(np.float32)
     fed = make_fed(make_net(Conv), relabeler=FedReLaRelabeler(0.4), n_rounds=3).fit(images, Y)
     assert fed.relabeled_mask_.any()

@@ -55,7 +55,7 @@ def test_errors_in_the_posterior_pass_name_client_and_round():
         relabel_posteriors={"augment": True},
         random_state=0,
     )
-    message = "Relabelling of client 0 before round 4 failed: RuntimeError: out of crops"
+    message = "Relabeling of client 0 before round 4 failed: RuntimeError: out of crops"
     with pytest.raises(ClientError, match=message):
         fed.fit(X, CODES)
 
