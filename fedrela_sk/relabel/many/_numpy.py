@@ -1,6 +1,6 @@
 """The steps of the pass over many clients that touch every row and class, in NumPy: a few columns at a time.
 
-A group's or client's numbers come from its own rows alone, added up in their order, so they are the same bits
+A group's or client's numbers come only from its own rows, added up in their order, so they are the same bits
 whatever other groups there are and however many columns are taken at once.
 """
 

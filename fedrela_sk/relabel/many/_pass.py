@@ -263,7 +263,8 @@ def _cut(report, sizes):
     ends = np.cumsum(sizes)
     bounds = np.searchsorted(report.row, np.append(0, ends))
     first = np.repeat(ends - sizes, np.diff(bounds))
-    columns = report.to_dict() | {"row": report.row - first}
+    columns = {name: column for name, column in vars(report).items() if column is not None}
+    columns["row"] = report.row - first
     for start, stop in pairwise(bounds.tolist()):
         yield RelabelReport(**{name: column[start:stop] for name, column in columns.items()})
 
