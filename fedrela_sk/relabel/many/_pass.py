@@ -230,7 +230,8 @@ class _ClassesOfClients:
 
     def parts_of(self, values):
         """As `parts_of` in `_numpy`, of the rows that count."""
-        rows, weights = np.argsort(self.group, kind="stable"), self._weights
+        short = self.group.astype(np.min_scalar_type(len(self.cell)))  # sorts faster
+        rows, weights = np.argsort(short, kind="stable"), self._weights
         if weights is not None:
             rows = rows[weights[rows] > 0]
             weights = weights[rows]
