@@ -20,7 +20,7 @@ from benchmarks.suites._markdown import table
 from benchmarks.suites.paper._data import images
 from benchmarks.suites.paper._nets import make_net
 from fedrela_sk import DirichletSplit, FederatedClassifier, FedReLaRelabeler
-from fedrela_sk.federation._round import Simulation
+from fedrela_sk.federation._round import Round
 
 RESULTS = Path(__file__).parents[1] / "results"
 N_ROUNDS = 6
@@ -57,8 +57,8 @@ def federation(data, net, epochs, **params):
 
 @contextmanager
 def steps_timed():
-    """CPU seconds of every relabelling step inside: the simulation's own step is wrapped."""
-    seconds, step = [], Simulation._relabel
+    """CPU seconds of every relabelling step inside: the own step of a round is wrapped."""
+    seconds, step = [], Round.relabel
 
     def timed(self, *args):
         began = time.process_time()
@@ -67,7 +67,7 @@ def steps_timed():
             seconds.append(time.process_time() - began)
         return relabeled
 
-    with patch.object(Simulation, "_relabel", timed):
+    with patch.object(Round, "relabel", timed):
         yield seconds
 
 

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 def _inner_has(name):
-    """The classifier answers `name` itself: it is asked alone and has such a method."""
+    """The classifier answers `name` itself: only it is asked, and it has such a method."""
 
     def check(self):
         model = getattr(self, "estimator_", unfrozen(self.estimator))
@@ -199,7 +199,7 @@ class RelabelingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         LabelError
-            One class alone, before or after relabeling; missing labels; labels of several types.
+            Only one class, before or after relabeling; missing labels; labels of several types.
         PartitionError
             The test sets of `cv` do not hold each row exactly once.
         GroupsError

@@ -94,7 +94,7 @@ def check_answer(answer: ArrayLike, classes: Array, n_rows: int) -> tuple[Array,
     Raises
     ------
     LabelError
-        If a shape is wrong, the mask is not boolean, or a label is none of `classes`.
+        If a shape is wrong, the mask is not boolean, or a label is not one of `classes`.
     """
     new, keep = answer if isinstance(answer, tuple) else (answer, np.ones(n_rows, dtype=bool))
     new, keep = new if isinstance(new, np.ndarray) else check_names(new, "the new labels"), np.asarray(keep)

@@ -93,10 +93,10 @@ class FedReLaRelabeler(TransformerMixin, BaseEstimator):
         own draw succeeded. Ties go to the first class.
     min_remaining : int, default=0
         Original rows that stay in each class. Changes of highest rho are kept, then those of earlier rows.
-        It acts in `relabel` alone.
+        It acts only in `relabel`.
     max_ratio : float or None, default=None
         At most ``ceil(max_ratio * max(1, rows of the target class))`` rows are relabeled into a class; chosen
-        likewise, and in `relabel` alone.
+        likewise, and only in `relabel`.
     random_state : int, RandomState instance or None, default=None
         Seed of the uniforms of `relabel`: one per row and class, used or not. The same integer gives the same
         labels at every call.

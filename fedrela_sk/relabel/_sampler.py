@@ -167,7 +167,7 @@ class FedReLaSampler(OneToOneFeatureMixin, MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         LabelError
-            One class alone, missing labels, labels of several types.
+            Only one class, missing labels, labels of several types.
         PartitionError
             The test sets of `cv` do not hold each row exactly once.
         GroupsError

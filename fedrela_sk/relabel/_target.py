@@ -50,7 +50,7 @@ def with_labels(y, changed, new):
         As accepted by `check_labels`; it is left as it is.
     changed : ndarray of shape (n_samples,), bool
     new : ndarray of shape (n_samples,)
-        New labels, read at the rows of `changed` alone; each must occur in `y`.
+        New labels, read only at the rows of `changed`; each must occur in `y`.
     """
     rows = np.flatnonzero(changed)
     if hasattr(y, "iloc"):

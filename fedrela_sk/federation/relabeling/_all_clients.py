@@ -38,7 +38,7 @@ class AllRows:
     weights: np.ndarray | None = None
 
     def weights_of(self, rows):
-        """Weights of some rows, None where there are none."""
+        """Weights of some rows; None without weights."""
         return None if self.weights is None else self.weights[rows]
 
 

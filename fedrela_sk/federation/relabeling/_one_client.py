@@ -141,7 +141,7 @@ class RelabelStep:
         own = _params(relabeler).get("classes")
         if self.targets is None or own is None:
             return self.targets
-        # a label that is none of the classes is for `fit` to complain about
+        # `fit` complains about a label that is not one of the classes
         return np.append(self.targets, False)[positions_in(self.classes, np.asarray(own))]
 
     def _own_copy(self, spec, round):

@@ -102,7 +102,7 @@ EXPECTATIONS = {"argmax": argmax_expectation, "argmax_of_successes": argmax_of_s
 
 
 def _two_classes(posteriors, statistics, values):
-    """The same for two classes, as a map of P(class 1) alone that never decreases, rounding included.
+    """The same for two classes, as a map of only P(class 1) that never decreases, rounding included.
 
     Only the rarer class j is a target, with a probability r that increases in its own column, so that
     ``q~_j = 1 - (1 - q_j)(1 - r)``: a chain of operations each of which keeps order when rounded. Where r is 0

@@ -1,6 +1,6 @@
 """The steps of the pass over many clients that touch every row and class, in NumPy: a few columns at a time.
 
-A group's or client's numbers come from its own rows alone, added up in their order, so they are the same bits
+A group's or client's numbers come only from its own rows, added up in their order, so they are the same bits
 whatever other groups there are and however many columns are taken at once.
 """
 
@@ -93,20 +93,23 @@ class Groups:
 
     def deviations(self, values, center):
         """Values less the center of their group."""
-        return values - center[self.of_row]
+        return values - self._per_row(center)
 
     def standardize(self, values, center, scale, unit):
         """z-scores: 0 where the scale is 0, cut to [0, 1] where they are shares."""
         flat = scale == 0
         z = self.deviations(values, center)
-        z /= np.where(flat, 1.0, scale)[self.of_row]
+        z /= self._per_row(np.where(flat, 1.0, scale))
         if flat.any():
-            z[flat[self.of_row]] = 0.0
+            z[self._per_row(flat)] = 0.0
         return np.clip(z, 0.0, 1.0, out=z) if unit else z
 
     def stretch(self, values, base, power):
         """``(values - base) / 2**power`` with the base and the power of every group and column."""
-        return np.ldexp(values - base[self.of_row], -power[self.of_row])
+        return np.ldexp(values - base.take(self.of_row, axis=0), -power.take(self.of_row, axis=0))
+
+    def _per_row(self, numbers):
+        return numbers.take(self.of_row, axis=0)
 
     def _cells_of(self, n_columns):
         """Where the sum of every entry is: its group and column as one number."""

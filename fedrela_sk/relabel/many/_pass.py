@@ -230,7 +230,8 @@ class _ClassesOfClients:
 
     def parts_of(self, values):
         """As `parts_of` in `_numpy`, of the rows that count."""
-        rows, weights = np.argsort(self.group, kind="stable"), self._weights
+        short = self.group.astype(np.min_scalar_type(len(self.cell)))  # sorts faster
+        rows, weights = np.argsort(short, kind="stable"), self._weights
         if weights is not None:
             rows = rows[weights[rows] > 0]
             weights = weights[rows]
@@ -263,7 +264,8 @@ def _cut(report, sizes):
     ends = np.cumsum(sizes)
     bounds = np.searchsorted(report.row, np.append(0, ends))
     first = np.repeat(ends - sizes, np.diff(bounds))
-    columns = report.to_dict() | {"row": report.row - first}
+    columns = {name: column for name, column in vars(report).items() if column is not None}
+    columns["row"] = report.row - first
     for start, stop in pairwise(bounds.tolist()):
         yield RelabelReport(**{name: column[start:stop] for name, column in columns.items()})
 
