@@ -32,7 +32,8 @@ def public():
             thing = getattr(importlib.import_module(room), name)
             if inspect.isclass(thing) or inspect.isfunction(thing):
                 for function in functions_of(thing):
-                    yield f"{room}.{name}: {function.__name__}", inspect.unwrap(function)
+                    if (own := inspect.unwrap(function)).__module__.startswith("fedrela_sk."):
+                        yield f"{room}.{name}: {function.__name__}", own
 
 
 PUBLIC = dict(public())
