@@ -8,12 +8,12 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from fedrela_sk import FedReLaRelabeler
-from fedrela_sk.plots._axes import GREY, color_of, tidy
+from fedrela_sk.plots._axes import GRAY, color_of, tidy
 
 IMAGES = Path(__file__).parent / "images"
 MINORITY, DISTANCE, TAU = 0.1, 2.0, 0.1
 X = np.arange(-6.0, 8.0, 0.005)
-STYLES = {"color": GREY}, {"color": color_of(1)}, {"color": color_of(0), "ls": "--"}
+STYLES = {"color": GRAY}, {"color": color_of(1)}, {"color": color_of(0), "ls": "--"}
 
 
 def rows(x, minority=MINORITY):
@@ -58,7 +58,7 @@ def draw_flips(ax, x, rates, moved):
         ax.fill_between(
             x, flips, color=color, alpha=0.55, lw=0, label=f"{name}: {100 * flips.sum() * step:.1f} %"
         )
-    ax.plot(x, majority, color=GREY, lw=1, label="all rows of the majority")
+    ax.plot(x, majority, color=GRAY, lw=1, label="all rows of the majority")
     ax.axvline(moved, color="k", ls=":", lw=1)
     ax.set(title="2  rows that change their label", xlabel="x", ylabel="rows per unit of x")
     ax.legend(frameon=False, loc="upper right", fontsize=9)
@@ -86,7 +86,7 @@ def draw_clients(ax, share=0.9):
         ax.plot(second, places, color=color_of(position), label=name)
     ax.axhline(1, color="k", lw=0.8)
     ax.annotate("balanced", (0.9, 1), (0, 3), textcoords="offset points", ha="right")
-    ax.set(title="3  two clients, before relabelling", ylabel="boundary", ylim=(0.9, None))
+    ax.set(title="3  two clients, before relabeling", ylabel="boundary", ylim=(0.9, None))
     ax.set_xlabel("minority share at the smaller client (10 % in all)")
     ax.legend(frameon=False, loc="upper left", fontsize=9)
 

@@ -1,4 +1,4 @@
-"""Imbalanced (federated) classification by re-labelling: FedReLa for scikit-learn.
+"""Imbalanced (federated) classification by re-labeling: FedReLa for scikit-learn.
 
 Public names load on first use, so ``import fedrela_sk`` does no work and does not import torch.
 """

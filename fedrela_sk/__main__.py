@@ -72,7 +72,7 @@ def _run(options):
     saved = {
         "scores.csv": _files.save_scores,
         "scores_over_tau.png": _files.save_tau_curve,
-        "relabelled.png": _files.save_relabeled,
+        "relabeled.png": _files.save_relabeled,
     }
     for name, save in saved.items():
         save(study, options.out / name)

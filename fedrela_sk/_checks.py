@@ -1,7 +1,7 @@
 """Checks at the public door: rows of posteriors or scores, labels against classes.
 
 Each `check_` function returns the cleaned value, or raises an error that names what was got, where, and what to
-do. Nothing is repaired: no clipping, no renormalising, no filled gaps.
+do. Nothing is repaired: no clipping, no renormalizing, no filled gaps.
 """
 
 from numbers import Integral
@@ -56,7 +56,7 @@ def check_posteriors(posteriors) -> Array:
     Returns
     -------
     posteriors : ndarray of shape (n_rows, n_classes), float64
-        The entries as they came, never renormalised; no copy where they were float64.
+        The entries as they came, never renormalized; no copy where they were float64.
 
     Raises
     ------

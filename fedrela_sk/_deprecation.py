@@ -14,6 +14,7 @@ _Class = TypeVar("_Class", bound=type)
 
 # public place -> {old name: new name}; a place is a room, a class of a room or a function of a room
 RENAMED = {
+    "fedrela_sk.algorithms.FedLF": {"centre_weight": "center_weight"},
     "fedrela_sk.datasets.make_payments": {"n_rows": "n_samples"},
     "fedrela_sk.report": {"RelabelingReport": "RelabelReport"},
     "fedrela_sk.report.RoundRecord": {"n_rows": "n_samples"},

@@ -229,7 +229,7 @@ def _is_missing(name):
         return True
     try:
         return bool(name != name)
-    except Exception:  # signalling NaN; arrays in arrays
+    except Exception:  # signaling NaN; arrays in arrays
         return isinstance(name, Number)
 
 

@@ -22,7 +22,7 @@ class Purpose(IntEnum):
     PARTICIPATION = 3  # which clients take part in a round
     BATCHES = 4  # order of rows in local training
     MODULE = 5  # draws of the module itself (Dropout)
-    RELABEL = 6  # uniforms of a relabelling
+    RELABEL = 6  # uniforms of a relabeling
     VALIDATION = 7  # rows set aside at each client
     AUGMENT = 8  # passes that collect posteriors
     LOCAL_DATA = 9  # samplers run on a client's own rows
@@ -77,7 +77,7 @@ def bit_generator(seed, purpose, round=0, client=0):
 
 
 def _entropy(seed, purpose, round, client):
-    """Each number spelt as a fixed count of 32-bit words, so that no two streams share their entropy."""
+    """Each number spelled as a fixed count of 32-bit words, so that no two streams share their entropy."""
     numbers = [int(seed), int(Purpose(purpose)), int(round), int(client)]
     return [(number >> shift) & 0xFFFFFFFF for number in numbers for shift in (0, 32)]
 

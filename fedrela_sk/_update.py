@@ -92,7 +92,7 @@ class ClientUpdate:
     loss : float
         Mean training loss over the rows seen, as the net's criterion gives it.
     n_steps : int
-        Optimiser steps that really happened.
+        Optimizer steps that really happened.
     notes : tuple of str
         What a reader of the history should know.
     recorded : dict

@@ -64,7 +64,7 @@ class TestPosteriors:
         with pytest.raises(PosteriorError, match=r"Row 0 of posteriors holds -\d.* in column 1"):
             check_posteriors(np.array([[1.0, -1.2 * tolerance]], dtype=dtype))
 
-    def test_rows_are_never_renormalised(self):
+    def test_rows_are_never_renormalized(self):
         rows = np.array([[0.5, 0.5 + 5e-7], [0.3, 0.7]])
         assert_array_equal(check_posteriors(rows), rows)
 

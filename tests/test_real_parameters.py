@@ -22,12 +22,12 @@ SIZES = np.arange(1.0, 101.0)
 COUNTS = np.random.default_rng(0).integers(0, 9, (100, 3))
 
 
-def relabelled(**params):
+def relabeled(**params):
     relabeler = FedReLaRelabeler(random_state=0, **params).fit(Q, Y)
     return [relabeler.relabel(Q, Y), relabeler.threshold_, relabeler.scale_, relabeler.transform(Q)]
 
 
-def relabelled_together(**params):
+def relabeled_together(**params):
     relabeler, sizes = FedReLaRelabeler(classes=range(4), **params), np.array([200, 100])
     rows = ManyRows(Q, Y, Y, sizes)
     new, _ = relabel_many(relabeler, rows, lambda row, column: np.full(len(row), 0.2), [0, 0])
@@ -45,13 +45,13 @@ def chosen(rule):
 # (room, name, parameter): (function of the parameter, a value that float32 does not hold)
 CASES = {
     ("relabel", "FedReLaRelabeler", "tau"): (
-        lambda v: [*relabelled(tau=v), *relabelled(tau=v, threshold="order_statistic"), *relabelled_together(tau=v)],
+        lambda v: [*relabeled(tau=v), *relabeled(tau=v, threshold="order_statistic"), *relabeled_together(tau=v)],
         0.29,
     ),
     ("relabel", "FedReLaRelabeler", "min_scale"): (
-        lambda v: [*relabelled(min_scale=v), *relabelled_together(min_scale=v)], 0.1),
+        lambda v: [*relabeled(min_scale=v), *relabeled_together(min_scale=v)], 0.1),
     ("relabel", "FedReLaRelabeler", "max_ratio"): (
-        lambda v: [*relabelled(tau=1.0, max_ratio=v), *relabelled_together(tau=1.0, max_ratio=v)], 0.1),
+        lambda v: [*relabeled(tau=1.0, max_ratio=v), *relabeled_together(tau=1.0, max_ratio=v)], 0.1),
     ("splitters", "DirichletSplit", "alpha"): (
         lambda v: [clients(DirichletSplit(5, v, method=method, random_state=0))
                    for method in ("multinomial", "proportions", "equal_size")], 0.3),

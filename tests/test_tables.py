@@ -38,7 +38,7 @@ def test_one_seed_one_result_and_another_seed_another(algorithm, engine):
 
 
 @pytest.mark.parametrize(("algorithm", "engine"), RUNS)
-def test_relabelling_moves_the_model_and_no_bytes(algorithm, engine):
+def test_relabeling_moves_the_model_and_no_bytes(algorithm, engine):
     with_, without = (
         fit(algorithm=algorithm, engine=engine),
         fit(algorithm=algorithm, engine=engine, relabeler=None),
@@ -50,7 +50,7 @@ def test_relabelling_moves_the_model_and_no_bytes(algorithm, engine):
 
 
 @pytest.mark.parametrize("algorithm", ROWS)
-def test_a_class_that_relabelling_brings_to_a_client_moves_no_bytes(algorithm):
+def test_a_class_that_relabeling_brings_to_a_client_moves_no_bytes(algorithm):
     X, y, groups = three_classes()
     settings = {"clients": None, "algorithm": algorithm, "n_rounds": 2, "relabel_at": 1, "random_state": 0}
     with_, without = (

@@ -7,7 +7,7 @@ from pathlib import Path
 DATA = ("loans", "payments", "fars")
 
 _DESCRIPTION = """\
-Which tau? A grid search over the strength of re-labelling in a federation, on data that come with the
+Which tau? A grid search over the strength of re-labeling in a federation, on data that come with the
 package, beside plain federated training, class weights, a tuned threshold and models on pooled rows.
 Prints a table and what it says, and saves two pictures and a CSV. The loans take under a minute on two
 cores, the other data a few minutes."""
@@ -125,7 +125,7 @@ def _integer(text, low, high, remedy):
 
 
 def _rounds(text):
-    return _integer(text, 2, 10**6, "an integer >= 2, so that a round is left after re-labelling")
+    return _integer(text, 2, 10**6, "an integer >= 2, so that a round is left after re-labeling")
 
 
 def _seed(text):

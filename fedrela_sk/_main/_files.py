@@ -40,7 +40,7 @@ def save_tau_curve(study, path):
 
 
 def save_relabeled(study, path):
-    """What the chosen federation relabelled where."""
+    """What the chosen federation relabeled where."""
     display = RelabelingDisplay.from_estimator(study.federation, class_names=study.problem.class_names)
     _save(display.figure_, path)
 

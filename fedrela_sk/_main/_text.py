@@ -48,7 +48,7 @@ def explain_choice(study):
     """Lines about the chosen tau: how much it gains, and whether that is more than chance."""
     best, plain, name = study.best, study.over_tau[0], metric_names(study.problem)[MAIN_METRIC]
     if best is plain:
-        return [f"* Chosen: tau 0. Re-labelling does not raise {name} on these folds."]
+        return [f"* Chosen: tau 0. Re-labeling does not raise {name} on these folds."]
     gain = best.mean(MAIN_METRIC) - plain.mean(MAIN_METRIC)
     error = max(best.standard_error(MAIN_METRIC), plain.standard_error(MAIN_METRIC))
     lines = [
@@ -57,7 +57,7 @@ def explain_choice(study):
     ]
     if gain <= error:
         lines.append(
-            "  That is within one standard error: on these folds re-labelling is not shown to be better than tau 0."
+            "  That is within one standard error: on these folds re-labeling is not shown to be better than tau 0."
         )
     if best is study.over_tau[-1]:
         lines.append("  It is the largest tau of the grid; a larger one may do better (--tau).")
@@ -85,11 +85,11 @@ def check_training(study):
 
 
 def describe_relabeling(study):
-    """Lines about what the chosen federation, trained on all rows, relabelled and where."""
+    """Lines about what the chosen federation, trained on all rows, relabeled and where."""
     federation = study.federation
     report = federation.relabel_report()
     if not len(report):
-        return ["Trained on all rows, the chosen federation relabelled no row."]
+        return ["Trained on all rows, the chosen federation relabeled no row."]
     low, median, high = np.quantile(report.posterior, [0, 0.5, 1])
     above = report.z - report.threshold
     return [

@@ -14,7 +14,7 @@ from fedrela_sk.aggregation._mean import WeightedMean
 class SignedMean:
     """(1 / n) sum_k w_k x_k for some tensors, the plain mean (1 / n) sum_k x_k for all others.
 
-    Weights are not normalised: n counts updates. They may be negative, which a weighted mean of models could
+    Weights are not normalized: n counts updates. They may be negative, which a weighted mean of models could
     not bear (BatchNorm's variances would turn negative); so only tensors that are asked for feel them.
 
     Parameters

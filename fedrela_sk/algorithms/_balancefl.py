@@ -39,7 +39,7 @@ class BalanceFL(Algorithm):
     n_noise : int >= 1, default=500
         Noise vectors of a client and round.
     counts : {"original", "relabeled"}, default="original"
-        Which labels n_k counts once a client has relabelled. Batches and covariances go by current labels.
+        Which labels n_k counts once a client has relabeled. Batches and covariances go by current labels.
     head : str or None, default=None
         Name of the linear layer that ends the net; None looks for it.
 
@@ -154,8 +154,8 @@ def mean_class_covariance(features, y, weights):
         n = w.sum()
         if n <= 1:
             continue
-        centred = h - (w @ h) / n
-        total += n * (centred.T * w) @ centred / (n - 1)
+        centered = h - (w @ h) / n
+        total += n * (centered.T * w) @ centered / (n - 1)
     return total / weights.sum()
 
 

@@ -66,7 +66,7 @@ class Algorithm(BaseEstimator):
         then refused. Derived: as `own_loss`; a method whose `client_loss` goes by `Batch.row_losses` or
         `Batch.criterion_loss` states False.
     auxiliary : int, pair (X, y) or None
-        Labelled rows that the server holds: ``job.auxiliary`` of `server_init`. An int: so many first rows of
+        Labeled rows that the server holds: ``job.auxiliary`` of `server_init`. An int: so many first rows of
         each class of the training data (all, where a class has fewer). A pair: rows of every class that no
         client has.
     neutral : dict or None
@@ -102,7 +102,7 @@ class Algorithm(BaseEstimator):
         lr : float
             The net's learning rate.
         n_steps : float
-            Optimiser steps of the median client in a round.
+            Optimizer steps of the median client in a round.
         """
         return None
 
@@ -239,11 +239,11 @@ class Algorithm(BaseEstimator):
         return 0.0
 
     def client_correct(self, grads: Tensors, params: Tensors, local: Local) -> Tensors:
-        """The gradients that the optimiser sees, ``{name: tensor}``."""
+        """The gradients that the optimizer sees, ``{name: tensor}``."""
         return grads
 
     def client_decoupled(self, params: Tensors, local: Local) -> Tensors:
-        """Directions ``{name: tensor}`` that a step takes beside the optimiser, past its momentum.
+        """Directions ``{name: tensor}`` that a step takes beside the optimizer, past its momentum.
 
         `params` are those before the step; the learning rate times a direction is taken off after it.
         """

@@ -20,7 +20,7 @@ N_BATCHES = 5
 
 
 class CLIMB(Algorithm):
-    """Minimise the mean of all clients' losses f_i while none exceeds it by more than epsilon.
+    """Minimize the mean of all clients' losses f_i while none exceeds it by more than epsilon.
 
     The server keeps one number lambda_i >= 0 for each of the N clients, all 0 at first. Every `dual_every`
     rounds all clients report f_i of the model that they receive, rounds go on with
@@ -28,7 +28,7 @@ class CLIMB(Algorithm):
         theta <- theta + 1/|S| sum_{i in S} w_i (theta_i - theta),  w_i = 1 + lambda_i - mean lambda,
 
     and only then lambda_i <- clip(lambda_i + dual_lr (f_i - mean f - epsilon) / N, 0, max_dual). So the first
-    `dual_every` rounds are those of FedAvg with uniform weights. Weights are not renormalised over the
+    `dual_every` rounds are those of FedAvg with uniform weights. Weights are not renormalized over the
     clients S of a round; whatever `client_weight` says is not used. They belong to clients, not to classes.
     BatchNorm's statistics get the plain mean. `FedAvg` is the primal solver; FedPD, the official code's
     default, is not offered. A client that has no row left reports nothing and keeps its lambda.

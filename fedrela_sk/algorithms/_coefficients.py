@@ -1,4 +1,4 @@
-"""How far a client's optimiser carries a gradient of constant size: exact for every form of SGD."""
+"""How far a client's optimizer carries a gradient of constant size: exact for every form of SGD."""
 
 
 def coefficient_sum(run, pull=0.0, outside=False):
@@ -6,7 +6,7 @@ def coefficient_sum(run, pull=0.0, outside=False):
 
     The displacement of a client that starts at theta and takes tau steps is
     ``-lr (a_1 g_1 + ... + a_tau g_tau)``. The sum of the a is what gradients of 1 would give, and is found by
-    running the optimiser's own recursion on them. Without momentum it is tau. With momentum rho (and a
+    running the optimizer's own recursion on them. Without momentum it is tau. With momentum rho (and a
     buffer that starts empty in every round) it is (tau - rho (1 - rho^tau) / (1 - rho)) / (1 - rho), with a
     proximal pull (1 - (1 - pull)^tau) / pull; Nesterov's form, dampening and all of them together are exact
     too.
@@ -37,7 +37,7 @@ def coefficient_sum(run, pull=0.0, outside=False):
 
 
 def check_sgd(run, method):
-    """Refuse optimisers whose steps are not sums of gradients.
+    """Refuse optimizers whose steps are not sums of gradients.
 
     Raises
     ------

@@ -37,7 +37,7 @@ class CReFF(Algorithm):
 
     As in the authors' code; the paper's own text was not available to us. The code transforms the images of
     the reported rows ("differentiable siamese augmentation"), which tables have no counterpart of: it is left
-    out. A report tells the server which classes a client has; rows that were relabelled into a class that the
+    out. A report tells the server which classes a client has; rows that were relabeled into a class that the
     client lacks are left out of it (``counts="relabeled"`` takes them in, and sends more). With C classes and
     d features it costs C (d + 1) numbers for each class that the client has, and V as many numbers once on the
     way down. On the server a round takes retrain_epochs x C x n_features / retrain_batch small steps, 0.3 s for
@@ -130,7 +130,7 @@ class CReFF(Algorithm):
         h = _with_ones(features_of(model, data.X), V.shape[1])
         residual = torch.softmax(h @ V.T, 1) - F.one_hot(data.y, len(V)).to(h)
         gradients = {}
-        owned = local.counts[data.y] > 0  # a class that relabelling brought in is no class of the client's
+        owned = local.counts[data.y] > 0  # a class that relabeling brought in is no class of the client's
         for c in data.y[owned & (data.weights > 0)].unique().tolist():
             rows = torch.nonzero((data.y == c) & (data.weights > 0))[:, 0]
             drawn = self._drawn(len(rows), local.stream).to(h) * data.weights[rows]

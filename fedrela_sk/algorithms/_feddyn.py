@@ -20,7 +20,7 @@ MEAN_ROWS = "mean rows of a client"
 
 
 class FedDyn(Algorithm):
-    """Clients minimise F_k(theta) - <g_k, theta> + (alpha / 2) ||theta - theta_t||^2.
+    """Clients minimize F_k(theta) - <g_k, theta> + (alpha / 2) ||theta - theta_t||^2.
 
     ::
 
@@ -31,9 +31,9 @@ class FedDyn(Algorithm):
     Means are plain: every client counts the same, whatever `client_weight` says. h is the mean of all g_k at all
     times (with `by_rows`, of all w_k g_k). All start at zero, so that the first round is FedProx with mu=alpha and,
     with all clients, goes twice as far. BatchNorm's statistics are averaged and nothing else. With momentum in the
-    client's optimiser both terms are inside it.
+    client's optimizer both terms are inside it.
 
-    Clients keep g_k; nothing travels but the model, and before a relabelling the one that predicts where it
+    Clients keep g_k; nothing travels but the model, and before a relabeling the one that predicts where it
     is not the same. ``alpha=0.01, clip=10.0, by_rows=True`` is the released code on CIFAR-10, which has hundreds of
     steps in a round.
 

@@ -27,11 +27,11 @@ class FedETF(Algorithm):
     "dot_regression" is what the code of FedReLa and of FedLoGe calls FedETF: no projection, no scale, no
     counts. With b_c rows of class c among the B rows of a batch that has U classes, the loss is
     ``1/2 mean_i L_y^2 (cos(h_i, m_y) - 1)^2``, ``L_c^2 = B / (U b_c)``. Row weights count as repetition.
-    Predictions are a softmax of the cosines, at most e / (e + (C - 1) e^(-1/(C-1))). That code normalises
+    Predictions are a softmax of the cosines, at most e / (e + (C - 1) e^(-1/(C-1))). That code normalizes
     features over the batch (BatchNorm1d) before the cosine, throws the layer's learned part away after every
     round, and so tests with the statistics of each test batch; here the cosine is that of the features
     themselves, so that a row's posterior does not depend on others. A net that ends in BatchNorm1d before
-    its head has the normalisation, with averaged statistics.
+    its head has the normalization, with averaged statistics.
 
     With two classes the vectors are m and -m. "dot_regression" needs C - 1 features or more, "official" any
     number.

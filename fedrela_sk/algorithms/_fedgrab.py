@@ -41,7 +41,7 @@ class FedGraB(Algorithm):
     Parameters
     ----------
     classes : {"tail", "all"}, default="tail"
-        Which classes are controlled. The released script never calls the analyser and controls all.
+        Which classes are controlled. The released script never calls the analyzer and controls all.
     kp, ki, kd : float >= 0, default=10.0, 0.01 and 0.1
         Gains of the controllers.
     head : str or None, default=None
@@ -51,7 +51,7 @@ class FedGraB(Algorithm):
     ----------
     Xiao, Chen, Liu, Wang, Feng, Hao, Zhou, Wu, Yang, Liu, "Fed-GraB: Federated Long-tailed Learning with
     Self-Adjusting Gradient Balancer", NeurIPS 2023, arXiv 2310.07587. Formulas and defaults: ZackZikaiXiao/FedGraB.
-    Its script leaves the classifier out of the optimiser; here it learns.
+    Its script leaves the classifier out of the optimizer; here it learns.
     """
 
     loop_only = "draws the classes that it leaves alone for every batch, one client after the other"

@@ -12,12 +12,12 @@ from fedrela_sk.losses._tables import absent_as_rarest
 
 
 class FedIR(Algorithm):
-    """Clients minimise sum_i w_i l_i / sum_i w_i, with w_i = p(y_i) / q_k(y_i); the server averages.
+    """Clients minimize sum_i w_i l_i / sum_i w_i, with w_i = p(y_i) / q_k(y_i); the server averages.
 
     q_k are the client's own class shares, p those of a target. With the classes of the whole federation as
     target the clients agree on a prior and the long tail stays; with a uniform one it goes as well. The
     sums run over a batch, so the weights of a client matter up to a factor. A class that the client's counts
-    lack (rows may be relabelled into it) counts as its rarest one.
+    lack (rows may be relabeled into it) counts as its rarest one.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class FedIR(Algorithm):
         "global": every client reports its class counts once, before round 0, and receives p when it first
         takes part. "uniform": nothing but the model travels.
     counts : {"original", "relabeled"}, default="original"
-        Which labels q_k counts once a client has relabelled; p keeps the original ones.
+        Which labels q_k counts once a client has relabeled; p keeps the original ones.
 
     References
     ----------

@@ -13,7 +13,7 @@ _loss = lru_cache(maxsize=8)(FedLCLoss)
 
 
 class FedLC(Algorithm):
-    """Clients minimise CE(z - tau n^(-1/4), y), n their own rows of each class; the server averages.
+    """Clients minimize CE(z - tau n^(-1/4), y), n their own rows of each class; the server averages.
 
     The formula as it is quoted from the paper leaves the true class out of the denominator. That loss has no
     lower bound and training collapses; this is the form that implementations use. Counts, not shares: a client
@@ -27,11 +27,11 @@ class FedLC(Algorithm):
     absent : {"one", "mask"}, default="one"
         A class without rows. "one": it counts as if it had one row, so that clients go on telling their classes
         from it. "mask": it leaves the softmax of this client, the gradient of its logit is exactly zero; a row
-        relabelled into it keeps it, counted as the rarest class. Which is better differs: on digits, 20 clients of
+        relabeled into it keeps it, counted as the rarest class. Which is better differs: on digits, 20 clients of
         20 rows, "one" has 5 points more; with a fifth of 50 clients a round and a model that has not converged (the
         reduced Table 8 of the benchmarks) 6 less.
     counts : {"original", "relabeled"}, default="original"
-        Which labels are counted once a client has relabelled.
+        Which labels are counted once a client has relabeled.
 
     References
     ----------

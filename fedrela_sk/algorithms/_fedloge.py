@@ -30,7 +30,7 @@ class FedLoGe(Algorithm):
     moves the backbone, by the cross-entropy of ``W h + b``. The auxiliary head psi and the local head phi_k
     learn by the cross-entropy of ``psi(sg[h])`` and ``phi_k(sg[h])``. The server averages backbone and psi;
     phi_k stays at its client from round to round. All three losses are one backward pass, which gives the
-    same steps as three optimisers with the same settings.
+    same steps as three optimizers with the same settings.
 
     Predictions use realigned heads, at no cost in training. Globally every row of psi gets the same length,
     ``psi_c <- aligned_norm psi_c / ||psi_c||``, its bias stays. With `groups`, a client that has trained

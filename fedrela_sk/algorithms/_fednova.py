@@ -30,10 +30,10 @@ class FedNova(Algorithm):
         Strength of a pull ``(mu / 2) ||theta_k - theta||^2``, as in `FedProx`.
     prox : {"inside", "outside"}, default="inside"
         Whether the pull's gradient enters the momentum buffer, as in `FedProx`, or goes past it, as the paper
-        derives. Without momentum they are the same. The released code counts both at once and its normaliser
+        derives. Without momentum they are the same. The released code counts both at once and its normalizer
         fits neither.
     tau_eff : {"without_pull", "coefficients", "steps"}, default="without_pull"
-        Which mean over the clients, sum_k p_k (...), the normalised step is multiplied by.
+        Which mean over the clients, sum_k p_k (...), the normalized step is multiplied by.
 
         - "without_pull": of what ||a_k|| would be at mu=0. That is the paper's choice: sum_k p_k ||a_k||
           where nothing pulls, and the number of steps for SGD with a pull, which makes up for its slowness;
@@ -45,7 +45,7 @@ class FedNova(Algorithm):
     Raises
     ------
     ClientError
-        In the first round, for optimisers other than SGD and for parameter groups that differ: their factors
+        In the first round, for optimizers other than SGD and for parameter groups that differ: their factors
         are not known.
 
     References
@@ -93,7 +93,7 @@ class FedNova(Algorithm):
 
     def client_finish(self, params: Tensors, local: Local, run: LocalRun) -> tuple[Tensors, Tensors]:
         check_sgd(run, "FedNova")
-        total = self.normaliser(run)
+        total = self.normalizer(run)
         moves = {
             name: (params[name] - local.anchor[name]) / total if run.n_steps else 0 * params[name]
             for name in run.trainable
@@ -102,7 +102,7 @@ class FedNova(Algorithm):
         steps = torch.tensor(self._steps(run, total), dtype=torch.float64, device=device)
         return params | moves | {STEPS: steps}, local.state
 
-    def normaliser(self, run: LocalRun) -> Any:
+    def normalizer(self, run: LocalRun) -> Any:
         """||a_k||, a float; `run` is a `LocalRun`.
 
         Raises

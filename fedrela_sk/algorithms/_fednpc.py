@@ -14,7 +14,7 @@ class FedNPC(Algorithm):
     """FedAvg whose predictions use a classifier with some of its bias towards common classes unlearned.
 
     The averaged classifier takes `n_steps` steps of SGD on the cross-entropy of `n_rows` fresh rows of
-    standard normal noise in the place of features, labelled uniformly at random; no other parameter changes.
+    standard normal noise in the place of features, labeled uniformly at random; no other parameter changes.
     Training goes on from the averaged model as it was: the calibration serves predictions alone, and those
     that relabel.
 

@@ -1,4 +1,4 @@
-"""FedAdagrad, FedAdam, FedYogi (Reddi et al. 2021): adaptive optimisers at the server."""
+"""FedAdagrad, FedAdam, FedYogi (Reddi et al. 2021): adaptive optimizers at the server."""
 
 from typing import Any
 

@@ -7,9 +7,9 @@ from fedrela_sk.algorithms._checks import check_at_least
 
 
 class FedProx(Algorithm):
-    """Clients minimise ``F_k(theta) + (mu / 2) ||theta - theta_t||^2``; the server averages.
+    """Clients minimize ``F_k(theta) + (mu / 2) ||theta - theta_t||^2``; the server averages.
 
-    The term's gradient passes through the client's optimiser like any other: with momentum it is inside the
+    The term's gradient passes through the client's optimizer like any other: with momentum it is inside the
     momentum buffer. Clients take all their local steps; the paper's inexact solvers are not simulated.
 
     Parameters

@@ -25,12 +25,12 @@ _PERSONAL = "personal_head"
 class FedROD(Algorithm):
     """Two heads on one backbone, h the features, sg a stop of gradients.
 
-    The generic head G and the backbone minimise the balanced softmax over the client's own counts n_k,
-    ``-log(n_y^gamma e^G_y / sum_c n_c^gamma e^G_c)``. The personal head P_k minimises the cross-entropy of
+    The generic head G and the backbone minimize the balanced softmax over the client's own counts n_k,
+    ``-log(n_y^gamma e^G_y / sum_c n_c^gamma e^G_c)``. The personal head P_k minimizes the cross-entropy of
     ``sg[G(h)] + P_k(sg[h])`` and moves nothing else. The server averages backbone and G; P_k never leaves
     its client. `predict_proba` uses G alone, and with `groups` G + P_k for clients that have trained.
 
-    Both losses are one backward pass through one optimiser, which gives the same steps as two with the same
+    Both losses are one backward pass through one optimizer, which gives the same steps as two with the same
     settings. The paper's own text was not available to us: the formulas are those on which public
     re-implementations agree (the repository of FedETF, PFLlib), with gamma = 1. FL-bench trains the personal
     head without the generic logits and lets it move the backbone, which is another method. P_k starts from

@@ -16,7 +16,7 @@ from fedrela_sk.algorithms._records import Broadcast
 
 
 class RatioLoss(Algorithm):
-    """Clients minimise the mean of a_y CE(z, y); the server sets the weights a and averages uniformly.
+    """Clients minimize the mean of a_y CE(z, y); the server sets the weights a and averages uniformly.
 
     After every round the server takes the model that the round started from and trains a copy of it on each
     class of its auxiliary rows alone, as clients train (rate of the round, epochs, batch size, momentum,

@@ -98,7 +98,7 @@ class Recipe:
     batch_size : int
         -1 for all rows at once.
     momentum, weight_decay : float
-        0 where the optimiser has none.
+        0 where the optimizer has none.
     """
 
     epochs: int
@@ -192,7 +192,7 @@ class LocalRun:
     Attributes
     ----------
     n_steps : int
-        Optimiser steps that really happened.
+        Optimizer steps that really happened.
     lr : float
         Learning rate of this round, schedule included.
     n_rows : int
@@ -200,12 +200,12 @@ class LocalRun:
     weight : float
         The client's aggregation weight.
     momentum : float
-        Momentum of the client's optimiser, 0 where it has none.
+        Momentum of the client's optimizer, 0 where it has none.
     dampening : float
         Share of a gradient that the momentum buffer leaves out.
     nesterov : bool
     optimizer : str
-        Class name of the client's optimiser.
+        Class name of the client's optimizer.
     alike : bool
         Whether it treats all parameters with one learning rate, momentum and dampening.
     trainable : tuple of str

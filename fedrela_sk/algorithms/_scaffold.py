@@ -25,7 +25,7 @@ class SCAFFOLD(Algorithm):
         theta <- theta + server_lr mean_k (theta_k - theta)
         c <- c + (participants / clients) mean_k (c_k' - c_k)
 
-    Means are plain: every client counts the same, whatever `client_weight` says, and the method minimises the
+    Means are plain: every client counts the same, whatever `client_weight` says, and the method minimizes the
     mean of the clients' losses, not that over all rows. All c start at zero, so that c is the mean of
     the c_k at all times. c - c_k enters the gradient before momentum. ||a_k|| is the number of steps for plain
     SGD, and the sum of the factors of the gradients with momentum (as in `FedNova`): c_k' is a mean of the
@@ -48,7 +48,7 @@ class SCAFFOLD(Algorithm):
     Raises
     ------
     ClientError
-        In the first round: with option "II" for optimisers other than SGD and for parameter groups that
+        In the first round: with option "II" for optimizers other than SGD and for parameter groups that
         differ; with option "I" for criteria that sum over a batch.
 
     References

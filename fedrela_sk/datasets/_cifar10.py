@@ -1,4 +1,4 @@
-"""CIFAR-10: colour pictures of 32 x 32 pixels in 10 classes (Krizhevsky 2009).
+"""CIFAR-10: color pictures of 32 x 32 pixels in 10 classes (Krizhevsky 2009).
 
 50,000 pictures for training and 10,000 for testing, 5,000 and 1,000 of each class: balanced. Cut the training
 set to a long tail with `fedrela_sk.make_long_tailed`, and to clients with `fedrela_sk.splitters`.
@@ -12,7 +12,7 @@ The pictures are read from a folder in any of three layouts:
   `offsets` and `labels`; Pillow unpacks them). JPEG is slightly lossy.
 
 The originals come from the home page of CIFAR-10 as cifar-10-binary.tar.gz and cifar-10-python.tar.gz. No
-licence is stated; cite A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.
+license is stated; cite A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.
 """
 
 import io

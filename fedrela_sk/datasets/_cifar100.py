@@ -1,4 +1,4 @@
-"""CIFAR-100: colour pictures of 32 x 32 pixels in 100 classes (Krizhevsky 2009).
+"""CIFAR-100: color pictures of 32 x 32 pixels in 100 classes (Krizhevsky 2009).
 
 50,000 pictures for training and 10,000 for testing, 500 and 100 of each class: balanced. Cut the training
 set to a long tail with `fedrela_sk.make_long_tailed`, and to clients with `fedrela_sk.splitters`.
@@ -10,7 +10,7 @@ The pictures are read from a folder in either of two layouts:
   that builds arrays, lists, dictionaries and text and refuses all else.
 
 The originals come from the home page of CIFAR-100 as cifar-100-binary.tar.gz and cifar-100-python.tar.gz. No
-licence is stated; cite A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009. The
+license is stated; cite A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009. The
 superclasses are left out, and so are the files that name the classes: the names are known.
 """
 

@@ -5,7 +5,7 @@ components of features that are not published, and Amount; no time column on Ope
 cut it with a splitter of `fedrela_sk.splitters`, or take `make_payments`, whose clients are banks.
 
 Source: OpenML data set 1597 ("creditcard", version 1). Cite Dal Pozzolo, Caelen, Johnson, Bontempi,
-"Calibrating Probability with Undersampling for Unbalanced Classification", CIDM 2015. Licence: usually given
+"Calibrating Probability with Undersampling for Unbalanced Classification", CIDM 2015. License: usually given
 as Open Database License; the data are fetched, not part of the package.
 """
 

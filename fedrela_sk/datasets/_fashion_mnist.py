@@ -1,11 +1,11 @@
-"""Fashion-MNIST: grey pictures of clothes, 28 x 28 pixels (Xiao, Rasul, Vollgraf 2017, arXiv 1708.07747).
+"""Fashion-MNIST: gray pictures of clothes, 28 x 28 pixels (Xiao, Rasul, Vollgraf 2017, arXiv 1708.07747).
 
 60,000 pictures for training and 10,000 for testing in 10 classes, 6,000 and 1,000 of each: balanced. Cut the
 training set to a long tail with `fedrela_sk.make_long_tailed`, and to clients with `fedrela_sk.splitters`.
 
 The four files are read from a folder, by default where Debian's package dataset-fashion-mnist puts them
 (`apt-get install dataset-fashion-mnist`), or fetched from OpenML (data set 40996: the training pictures
-first, then the test pictures). Licence: MIT, Copyright (c) 2017 Zalando SE.
+first, then the test pictures). License: MIT, Copyright (c) 2017 Zalando SE.
 """
 
 import gzip

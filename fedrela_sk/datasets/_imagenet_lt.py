@@ -1,4 +1,4 @@
-"""ImageNet-LT: colour pictures in 1,000 classes, cut to a long tail (Liu et al. 2019, arXiv 1904.05160).
+"""ImageNet-LT: color pictures in 1,000 classes, cut to a long tail (Liu et al. 2019, arXiv 1904.05160).
 
 115,846 training pictures, 1,280 of the most common class and 5 of the rarest; 20 of each class for validation
 and 50 for testing. The set is three lists of files of ImageNet (ILSVRC 2012), ImageNet_LT_train.txt,

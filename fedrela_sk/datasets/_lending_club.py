@@ -8,7 +8,7 @@ emp_length (years in the job) has the category "emp_unk" (unknown) in 645 rows, 
 unless `unknown="nan"`. sub_grade and int_rate are set by the platform when it grants the loan, so they
 already hold its own opinion of the risk.
 
-Source: data set lending_club of the R package modeldata 1.1.0. Licence: MIT.
+Source: data set lending_club of the R package modeldata 1.1.0. License: MIT.
 """
 
 from typing import Any, Literal

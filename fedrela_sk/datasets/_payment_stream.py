@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 from fedrela_sk._apportion import apportion
 from fedrela_sk.datasets._payment_features import DAY
 
-NEIGHBOURS = 78  # terminals a customer uses: those nearest to home
+NEIGHBORS = 78  # terminals a customer uses: those nearest to home
 BANK_SPREAD = 0.2  # spread of a bank's region, in units of the mean distance between banks
 MEAN_AMOUNT = (5.0, 100.0)  # range of customers' mean amounts
 NOON, TIME_SPREAD = 43_200, 20_000  # seconds: mean and spread of the time of day
@@ -55,9 +55,9 @@ def make_world(n_customers, n_terminals, n_banks, bank_skew, heterogeneity, rng)
     share /= share.sum()
     bank = np.repeat(np.arange(n_banks), apportion(share, n_customers, least=1))
     region = np.repeat(np.arange(n_banks), apportion(share, n_terminals))
-    centre, spread = rng.random((n_banks, 2)), BANK_SPREAD / np.sqrt(n_banks)
-    home = centre[bank] + spread * rng.standard_normal((n_customers, 2))
-    place = centre[region] + spread * rng.standard_normal((n_terminals, 2))
+    center, spread = rng.random((n_banks, 2)), BANK_SPREAD / np.sqrt(n_banks)
+    home = center[bank] + spread * rng.standard_normal((n_customers, 2))
+    place = center[region] + spread * rng.standard_normal((n_terminals, 2))
     card, terminal, wealth = heterogeneity * rng.standard_normal((3, n_banks))
     return World(
         bank=bank,
@@ -81,7 +81,7 @@ def _mean_amounts(wealth, bank, heterogeneity, rng):
 
 
 def _nearest(place, home):
-    k = min(NEIGHBOURS, len(place))
+    k = min(NEIGHBORS, len(place))
     return cKDTree(place).query(home, k=np.arange(1, k + 1))[1].astype(np.int32)
 
 

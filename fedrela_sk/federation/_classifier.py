@@ -31,12 +31,12 @@ from fedrela_sk.training.runtime._device import device_turn
 
 
 class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
-    """Federated training of a skorch net, with re-labelling late in training.
+    """Federated training of a skorch net, with re-labeling late in training.
 
     Rows are cut into clients; in every round clients train copies of the global net on their own rows and
     the server averages what they send. Once, after `relabel_at`, each client re-labels a few rows of its
     locally more common classes that lie deep in a locally rarer one (FedReLa), and training goes on with
-    the new labels. Re-labelling moves the posteriors of `predict_proba` towards rare classes: they are no
+    the new labels. Re-labeling moves the posteriors of `predict_proba` towards rare classes: they are no
     longer calibrated for the data as they came.
 
     Parameters
@@ -64,7 +64,7 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
     relabel_at : int >= 1 or float in (0, 1), default=0.8
         When clients relabel: after that many completed rounds, or after that share of `n_rounds`, rounded
         up, with at least one round before and one after. An int of `n_rounds` or more, or a single round with
-        a share, leaves no round to train on new labels: nothing is relabelled, and `history_.notes` says so.
+        a share, leaves no round to train on new labels: nothing is relabeled, and `history_.notes` says so.
     relabel_every : int >= 1 or None, default=None
         Repeat every so many rounds, always from the original labels. None: once.
     relabel_posteriors : dict or None, default=None
@@ -91,10 +91,10 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
         per client in the order of `client_names_`; a callable gets the sizes and returns such an array.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes in the local loss. "balanced" uses each client's own original counts; a class
-        that a client lacks has weight 0 there, also for rows relabelled into it.
+        that a client lacks has weight 0 there, also for rows relabeled into it.
     lr_schedule : float or callable or None, default=None
         A number g: rate lr x g^t in round index t. A callable: t to a factor on lr. The released code's
-        drop is ``lambda t: 0.1 if t >= relabel_round else 1.0``. Optimisers start fresh every round.
+        drop is ``lambda t: 0.1 if t >= relabel_round else 1.0``. Optimizers start fresh every round.
     validation : float in (0, 1) or None, default=None
         Share of each client's rows set aside to watch the global model. `X_val`, `y_val` at `fit` are the
         other way.
@@ -119,9 +119,9 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
     local_data : object with `fit_resample`, Mixup, Remix or None, default=None
         What changes each client's rows before they train. A sampler of imbalanced-learn (or any object with
         ``fit_resample(X, y)``) is run on every client's own rows before round 0, and again, from the originals
-        with their new labels, after each relabelling that changed any of them. Where a class is too small for
+        with their new labels, after each relabeling that changed any of them. Where a class is too small for
         it, that class keeps its rows and the record of the round says so. New rows count in the loss (each as
-        much as a mean row of its class), never in the average, in class counts or in relabelling.
+        much as a mean row of its class), never in the average, in class counts or in relabeling.
         `fedrela_sk.local_data.Mixup` and `Remix` mix the rows of every batch instead; they run in the loop engine.
     checkpoint, warm_start
         Reserved. Other values than the defaults are refused.
@@ -130,17 +130,17 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
         set up).
     random_state : int, RandomState instance or None, default=None
         Seed of everything that is drawn: initial weights (of a module class; a module instance brings its own),
-        clients, participation, batches, relabelling.
+        clients, participation, batches, relabeling.
     classes : array-like of shape (n_classes,) or None, default=None
         All labels, where `y` of a fold or a group may lack some: they fix `classes_`, the columns of `predict_proba`
         and the outputs that the net must have. A class that no client has counts 0 in losses and is never a
-        target of relabelling. None: the labels in `y`, or skorch's `classes` where the net names them.
+        target of relabeling. None: the labels in `y`, or skorch's `classes` where the net names them.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     net_ : skorch.NeuralNetClassifier or None
-        Initialised net with the global weights; its classes are the codes 0 to n_classes - 1. None where
+        Initialized net with the global weights; its classes are the codes 0 to n_classes - 1. None where
         the algorithm never averages.
     clients_ : list of ndarray
         Rows of every client, ascending; a client may have none.
@@ -150,15 +150,15 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
         Original rows of each class in training over all clients, as the sum of their weights; rows set aside
         for validation and rows that a relabeler's mask dropped are not among them.
     relabelers_ : list
-        Each client's fitted relabeler, None where it never relabelled.
+        Each client's fitted relabeler, None where it never relabeled.
     y_relabeled_ : ndarray of shape (n_samples,)
-        Labels after the last relabelling.
+        Labels after the last relabeling.
     relabeled_mask_ : ndarray of shape (n_samples,), bool
         Where they differ from `y`.
     kept_mask_ : ndarray of shape (n_samples,), bool
         Rows that a relabeler's mask left in training.
     relabel_round_ : int or None
-        Index of the first round trained on new labels; None if there was no relabelling, or if a callback stopped
+        Index of the first round trained on new labels; None if there was no relabeling, or if a callback stopped
         the fit before it.
     history_ : fedrela_sk.report.History
         One record per round.
@@ -363,7 +363,7 @@ class FederatedClassifier(Answers, CallbackSupportMixin, ClassifierMixin, BaseEs
         return ServedClassifier._of(self)
 
     def relabel_report(self) -> Any:
-        """Which rows of which client were relabelled, and why.
+        """Which rows of which client were relabeled, and why.
 
         Returns
         -------

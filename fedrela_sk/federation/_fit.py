@@ -59,7 +59,7 @@ class Run:
         context = self.estimator._init_callback_context(max_subtasks=n_rounds, sequential_subtasks=False)
         context.call_on_fit_task_begin(**shown)
         with logging_to_stderr() if self.estimator.verbose else nullcontext():
-            state, done = self._before_relabelling(state, context)
+            state, done = self._before_relabeling(state, context)
             self._rounds(state, range(done, n_rounds), context)
         simulation.engine.forget()
         fitted = fitted_attributes(simulation, state, simulation.net, *simulation.finish(state))
@@ -74,7 +74,7 @@ class Run:
             positions[spec.rows] = spec.position
         return {**fitted, "_rows_of_fit": (self.given["X"], positions)}
 
-    def _before_relabelling(self, state, context):
+    def _before_relabeling(self, state, context):
         """(state, rounds done) up to the relabel round, from `memory` or kept there; (state, 0) without it."""
         key = self._key()
         if key is None:

@@ -13,7 +13,7 @@ def round_line(record, n_rounds):
     if record.valid_score == record.valid_score:
         parts.append(f"validation {record.valid_score:.4f}")
     if record.relabeled_clients:
-        parts.append(f"{record.n_relabeled} rows relabelled at {len(record.relabeled_clients)} clients")
+        parts.append(f"{record.n_relabeled} rows relabeled at {len(record.relabeled_clients)} clients")
     parts.append(f"{record.seconds:.2f} s")
     return ", ".join(parts)
 

@@ -1,4 +1,4 @@
-"""One round in six labelled steps: here the simulated clients and the server meet."""
+"""One round in six labeled steps: here the simulated clients and the server meet."""
 
 import time
 from functools import cached_property
@@ -32,7 +32,7 @@ class Simulation:
     Parameters
     ----------
     plan : Plan
-    net : initialised skorch net
+    net : initialized skorch net
     engine : engine of `fedrela_sk.training`
 
     Attributes

@@ -76,7 +76,7 @@ class Server:
     Parameters
     ----------
     settings : ServerSettings
-    net : initialised skorch net
+    net : initialized skorch net
         Its module is where the server computes.
     local : LocalSettings
         How clients train, which methods may ask.

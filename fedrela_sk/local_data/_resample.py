@@ -39,7 +39,7 @@ class Resampled:
 def resample(sampler: Any, X: Array, y: Array, classes: Array, seed: int) -> Any:
     """Resample one client's rows.
 
-    A sampler that refuses (SMOTE where a class has fewer rows than neighbours, ADASYN where no row needs a new
+    A sampler that refuses (SMOTE where a class has fewer rows than neighbors, ADASYN where no row needs a new
     one) is asked again without the rarest class, and so on; the classes left out keep their rows.
 
     Parameters

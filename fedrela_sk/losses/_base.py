@@ -23,7 +23,7 @@ class PriorLoss(nn.CrossEntropyLoss):
     counts : array-like of shape (n_classes,), "original", "relabeled" or None, default=None
         Rows of each class, in the order of the columns of logits; sums of row weights are fine. None: those
         of `use`, which `FederatedClassifier` sets to each client's own counts before it trains: of its original
-        labels, also after relabelling ("original" says the same), or with "relabeled" of its current ones.
+        labels, also after relabeling ("original" says the same), or with "relabeled" of its current ones.
     ignore_index : int, default=-100
         Rows with this target have loss 0 and are not counted in the mean.
     reduction : {"mean", "sum", "none"}, default="mean"

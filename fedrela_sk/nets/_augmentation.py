@@ -34,7 +34,7 @@ class RandomCropFlip(Augmentation):
     flip : bool, default=True
         Whether left and right are swapped with probability 1/2.
     fill : float, default=0.0
-        Value of the added pixels. Where X is standardised before it reaches the net, 0 is the mean colour.
+        Value of the added pixels. Where X is standardized before it reaches the net, 0 is the mean color.
 
     Raises
     ------

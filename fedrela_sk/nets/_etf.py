@@ -40,8 +40,8 @@ def simplex_etf(n_features: int, n_classes: int, generator: Any = None) -> Tenso
         )
     draws = torch.rand(n_features, n_classes - 1, dtype=torch.float64, generator=generator)
     U, _ = torch.linalg.qr(draws)
-    centring = torch.eye(n_classes, dtype=torch.float64) - 1 / n_classes
-    Z, _ = torch.linalg.qr(centring[:, :-1])
+    centering = torch.eye(n_classes, dtype=torch.float64) - 1 / n_classes
+    Z, _ = torch.linalg.qr(centering[:, :-1])
     return math.sqrt(n_classes / (n_classes - 1)) * Z @ U.T
 
 

@@ -65,7 +65,7 @@ class ResNet8(ResNet):
 
     With the default width, the channels are 64, 128 and 256 and there are 1,227,594 parameters for 10 classes:
     the net of the CReFF family of methods. As in all three nets the head is the layer ``head``, the layers start
-    as PyTorch initialises them, and BatchNorm keeps a federation out of the stacked engine.
+    as PyTorch initializes them, and BatchNorm keeps a federation out of the stacked engine.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from fedrela_sk.participation._base import Choice, Participation, alone, check_n
 
 
 class OptimalSampling(Participation):
-    """All clients train; each sends its update with the probability that minimises the variance.
+    """All clients train; each sends its update with the probability that minimizes the variance.
 
     With w_i the share of client i in the average and u_i = w_i x (norm of its update), the estimate of the
     full average from independent draws has variance sum_i (1 - p_i) / p_i u_i^2. It is smallest, among all
@@ -152,7 +152,7 @@ def _check_norms(norms, round):
 
 
 def optimal_probabilities(u, m):
-    """The p with sum m that minimise sum_i (1 - p_i) / p_i u_i^2.
+    """The p with sum m that minimize sum_i (1 - p_i) / p_i u_i^2.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from fedrela_sk.participation._base import Choice, Participation, alone, n_chose
 class UniformSampling(Participation):
     """A share of the clients, drawn without replacement.
 
-    What ``participation=share`` means. The algorithm's usual weights are renormalised over those that take
+    What ``participation=share`` means. The algorithm's usual weights are renormalized over those that take
     part; the average is then a ratio, whose expectation is not exactly that of all clients where sizes
     differ. `ClusteredSampling` and `OptimalSampling` are unbiased.
 

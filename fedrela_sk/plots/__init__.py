@@ -4,7 +4,7 @@
 display                what it shows
 =====================  ============================================================================
 `FedReLaStepsDisplay`  one client, one target class: from posterior to z to rho to label
-`RelabelingDisplay`    which rows of which client were relabelled, into what, at which posterior
+`RelabelingDisplay`    which rows of which client were relabeled, into what, at which posterior
 `TauCurveDisplay`      scores over tau with their spread over folds, other models as lines
 =====================  ============================================================================
 

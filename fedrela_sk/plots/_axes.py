@@ -1,16 +1,16 @@
-"""matplotlib, imported late; the axes to draw on; colours."""
+"""matplotlib, imported late; the axes to draw on; colors."""
 
 import numpy as np
 
 from fedrela_sk._optional import import_extra
 
-# told apart by readers with any colour vision (Okabe and Ito 2008)
+# told apart by readers with any color vision (Okabe and Ito 2008)
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
-GREY = "#8C8C8C"
+GRAY = "#8C8C8C"
 
 
 def color_of(position):
-    """Colour of the class, metric or model at a position; colours repeat."""
+    """Color of the class, metric or model at a position; colors repeat."""
     return COLORS[position % len(COLORS)]
 
 

@@ -1,4 +1,4 @@
-"""Which rows of which client were relabelled, into what, at which posterior."""
+"""Which rows of which client were relabeled, into what, at which posterior."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ _GOLDEN = 0.6180339887498949  # spreads equal heights evenly, the same way every
 
 
 class RelabelingDisplay:
-    """Relabelled rows of every client at the posterior of their new class, one dot each.
+    """Relabeled rows of every client at the posterior of their new class, one dot each.
 
     Make it with `from_estimator`.
 
     Parameters
     ----------
     client : array-like of shape (n_changed,)
-        Client of every relabelled row.
+        Client of every relabeled row.
     old, new : array-like of shape (n_changed,)
         Original and new label.
     posterior : array-like of shape (n_changed,)
@@ -98,7 +98,7 @@ class RelabelingDisplay:
         return display.plot(ax, max_clients=max_clients)
 
     def counts(self) -> Any:
-        """Relabelled rows of every client, most first, then in the order of the clients' names.
+        """Relabeled rows of every client, most first, then in the order of the clients' names.
 
         Returns
         -------
@@ -109,7 +109,7 @@ class RelabelingDisplay:
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def plot(self, ax: Any = None, *, max_clients: int = 20) -> Any:
-        """Draw one line per client, those with most relabelled rows on top.
+        """Draw one line per client, those with most relabeled rows on top.
 
         Parameters
         ----------
@@ -137,8 +137,8 @@ class RelabelingDisplay:
         where = f"at {sum(n > 0 for n in counts.values())} of {len(counts)} clients"
         what = f", {next(iter(self.dots_.values())).get_label()}" if len(self.dots_) == 1 else ""
         ax.set(
-            xlabel="posterior of the new class before relabelling",
-            title=f"{np.size(self.client)} rows relabelled {where}{what}",
+            xlabel="posterior of the new class before relabeling",
+            title=f"{np.size(self.client)} rows relabeled {where}{what}",
         )
         if len(self.dots_) > 1 and own_figure:
             ax.figure.legend(loc="outside lower center", ncols=2, frameon=False)

@@ -1,4 +1,4 @@
-"""The steps of one relabelling at one client: from posterior to z to rho to label."""
+"""The steps of one relabeling at one client: from posterior to z to rho to label."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from fedrela_sk._typing import Array, Label
-from fedrela_sk.plots._axes import GREY, color_of, make_axes, tidy
+from fedrela_sk.plots._axes import GRAY, color_of, make_axes, tidy
 from fedrela_sk.relabel import FedReLaRelabeler
 from fedrela_sk.relabel.formulas._normalization import NORMALIZATIONS, standardize
 
@@ -29,11 +29,11 @@ class FedReLaStepsDisplay:
     posterior : array-like of shape (n_rows,)
         Of the target class.
     z : array-like of shape (n_rows,)
-        The posterior, normalised inside the row's own class.
+        The posterior, normalized inside the row's own class.
     rho : array-like of shape (n_rows,)
         Of the target class.
     threshold : float
-        Of z; +inf where nothing can be relabelled.
+        Of z; +inf where nothing can be relabeled.
     target : label
     class_names : dict of label to str, or None, default=None
         None: the labels themselves.
@@ -101,9 +101,9 @@ class FedReLaStepsDisplay:
         relabeler : FedReLaRelabeler or None, default=None
             A copy is fitted. None: `FedReLaRelabeler()`.
         target : label or None, default=None
-            None: the class with the most relabelled rows or, if there is none, the rarest.
+            None: the class with the most relabeled rows or, if there is none, the rarest.
         uniforms : array-like of shape (n_rows, n_classes) or None, default=None
-            Draws of the relabelling; None: from the relabeler's `random_state`.
+            Draws of the relabeling; None: from the relabeler's `random_state`.
         class_names : dict of label to str, or None, default=None
         ax : array-like of 4 matplotlib Axes or None, default=None
 
@@ -151,7 +151,7 @@ class FedReLaStepsDisplay:
         """From a fitted classifier and the rows of one client; parameters as in `from_predictions`.
 
         The posteriors are those of the model as it is now: of a federation, take one that was fitted without
-        relabelling, or for as many rounds as passed before it.
+        relabeling, or for as many rounds as passed before it.
         """
         check_is_fitted(estimator)
         return cls.from_predictions(
@@ -248,7 +248,7 @@ class FedReLaStepsDisplay:
         others = [label for label in self.labels_ if label != self.target]
         if own == self.target:
             return color_of(1)
-        return GREY if len(others) == 1 else color_of(others.index(own) + 2)
+        return GRAY if len(others) == 1 else color_of(others.index(own) + 2)
 
     def _name(self, own):
         return str((self.class_names or {}).get(own, own))

@@ -118,7 +118,7 @@ def proportional_owners(codes, n_clients, alpha, min_rows, generator):
     """Each class is cut at its cumulative shares; clients that hold their even part get no more.
 
     Some client is always open: before the last class fewer than all rows are handed out. Shares of the open
-    clients, renormalised, are again a symmetric Dirichlet, so they are drawn as such.
+    clients, renormalized, are again a symmetric Dirichlet, so they are drawn as such.
     """
     class_counts = np.bincount(codes)
     counts = np.zeros((n_clients, len(class_counts)), dtype=np.int64)

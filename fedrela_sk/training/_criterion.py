@@ -125,7 +125,7 @@ def check_output(output, criterion, n_classes):
 
 
 def log_input(criterion, output):
-    """What the criterion expects: logits, or log probabilities spelt as skorch spells them."""
+    """What the criterion expects: logits, or log probabilities spelled as skorch spells them."""
     if isinstance(criterion, nn.NLLLoss):
         return torch.log(output + torch.finfo(output.dtype).eps)
     return output

@@ -78,7 +78,7 @@ def start_engine(engine, net, data, algorithm, n_classes, seed, *, n_clients, n_
     Parameters
     ----------
     engine : "auto", a key of `ENGINES` or an `Engine`
-    net : initialised skorch net
+    net : initialized skorch net
     data : LocalData
     algorithm : Algorithm
     n_classes, seed : int

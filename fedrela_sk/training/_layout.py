@@ -21,7 +21,7 @@ def laid_out(net, X):
 
     Parameters
     ----------
-    net : initialised skorch net
+    net : initialized skorch net
     X : tensor of shape (n_rows, ...)
     """
     images = X.ndim == 4 and X.shape[1] > 1 and X.device.type == "cpu"

@@ -29,7 +29,7 @@ def batch_bounds(n_rows, batch_size, merge_single=False):
     batch_size : int
         -1 for all rows at once, as in skorch.
     merge_single : bool
-        Join a last batch of one row to its neighbour: BatchNorm has no statistics of one row.
+        Join a last batch of one row to its neighbor: BatchNorm has no statistics of one row.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def default_net(n_features, n_classes):
 
 
 def build_net(estimator, X, y, n_classes, seed, *, prepare=None, own_loss=False, bare=False):
-    """An initialised copy of the caller's net; the caller's own stays as it is.
+    """An initialized copy of the caller's net; the caller's own stays as it is.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def check_forward(net, X, n_classes):
 
     Parameters
     ----------
-    net : initialised skorch net
+    net : initialized skorch net
     X : tensor of shape (n_rows, ...)
     n_classes : int
 
@@ -242,7 +242,7 @@ def user_callbacks(net):
 
 
 def read_settings(net):
-    """`LocalSettings` of an initialised net."""
+    """`LocalSettings` of an initialized net."""
     loader = net.get_params_for("iterator_train")
     return LocalSettings(
         epochs=net.max_epochs,
@@ -255,7 +255,7 @@ def read_settings(net):
 
 
 def solver_of(optimizer):
-    """What `LocalRun` says of an optimiser, by the names of its fields; zeros where it has no such setting."""
+    """What `LocalRun` says of an optimizer, by the names of its fields; zeros where it has no such setting."""
     settings = [
         (group["lr"], group.get("momentum", 0.0), group.get("dampening", 0.0), group.get("nesterov", False))
         for group in optimizer.param_groups

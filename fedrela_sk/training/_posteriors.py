@@ -19,7 +19,7 @@ def posteriors(net, X, n_classes, batch_size=EVAL_ROWS):
 
     Parameters
     ----------
-    net : initialised skorch net
+    net : initialized skorch net
     X : tensor of shape (n_rows, ...)
         In the module's dtype, on its device.
     n_classes : int
@@ -57,11 +57,11 @@ def unit_of(module):
 
 
 def client_posteriors(net, X, n_classes, *, passes, augment, mode, batch_size, stream):
-    """Posteriors of one client's rows as the relabelling sees them: a mean over passes.
+    """Posteriors of one client's rows as the relabeling sees them: a mean over passes.
 
     Parameters
     ----------
-    net : initialised skorch net
+    net : initialized skorch net
         Holding the model; its buffers are the same afterwards.
     X : tensor of shape (n_rows, ...)
     n_classes : int

@@ -85,7 +85,7 @@ def check_settings(net):
     Parameters
     ----------
     net : skorch.NeuralNetClassifier
-        Not initialised.
+        Not initialized.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def _equal(value, default):
 
 
 def check_parts(net):
-    """Refuse an initialised net with more than one module, criterion or optimizer: one of each is trained.
+    """Refuse an initialized net with more than one module, criterion or optimizer: one of each is trained.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def check_callbacks(callbacks):
     Parameters
     ----------
     callbacks : sequence of skorch callbacks
-        The user's own, initialised.
+        The user's own, initialized.
 
     Raises
     ------

@@ -34,7 +34,7 @@ def threads_for(net, n_rows):
 
     Parameters
     ----------
-    net : initialised skorch net
+    net : initialized skorch net
     n_rows : int
         Rows of a batch where the net takes all rows at once.
     """

@@ -145,7 +145,7 @@ class WorkerPool:
             yield from map(_with_tensors, updates)
 
     def _write_layout(self, tasks):
-        """Write rows and labels of clients that are new or were relabelled since."""
+        """Write rows and labels of clients that are new or were relabeled since."""
         parts = {task.client.position: (task.rows, task.y, task.class_weights, task.counts) for task in tasks}
         known = self._layout
         if all(p in known and all(a is b for a, b in zip(known[p], parts[p], strict=True)) for p in parts):

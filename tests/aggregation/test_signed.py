@@ -30,7 +30,7 @@ WAYS = pytest.mark.parametrize("fold", [one_by_one, stacked])
 
 
 @WAYS
-def test_weights_act_on_the_signed_alone_and_are_not_normalised(fold):
+def test_weights_act_on_the_signed_alone_and_are_not_normalized(fold):
     mean = SignedMean(["step"])
     fold(mean, UPDATES, WEIGHTS)
     result = mean.result()

@@ -52,7 +52,7 @@ def local_sgd(w, x, y, lr, n_steps, extra=lambda w: 0.0, momentum=0.0):
 
 
 def fit(algorithm, module=OneWeight, data=(X, Y, GROUPS), lr=0.5, epochs=2, n_rounds=1, net=None, **params):
-    """A fitted federation of clients given by groups: full batches, no shuffling, no relabelling."""
+    """A fitted federation of clients given by groups: full batches, no shuffling, no relabeling."""
     settings = {"criterion": nn.CrossEntropyLoss, "batch_size": -1, "lr": lr, "max_epochs": epochs}
     fed = {"clients": None, "engine": "loop", "relabeler": None, "random_state": 0} | params
     fed = FederatedClassifier(

@@ -10,7 +10,7 @@ import torch
 
 from fedrela_sk.algorithms import Job, Local, LocalRun, RoundFacts
 
-CURVATURE, CENTRE = (1.0, 4.0), (0.0, 3.0)
+CURVATURE, CENTER = (1.0, 4.0), (0.0, 3.0)
 BEST = 2.4
 
 
@@ -19,7 +19,7 @@ def tensor(value):
 
 
 def gradient(client, x):
-    return CURVATURE[client] * (x - CENTRE[client])
+    return CURVATURE[client] * (x - CENTER[client])
 
 
 @dataclass

@@ -286,7 +286,7 @@ class MoveOne:
 
 
 @pytest.mark.parametrize(("counts", "more"), [("original", 0), ("relabeled", 1)])
-def test_relabelling_adds_no_class_to_a_report_unless_asked_to(counts, more):
+def test_relabeling_adds_no_class_to_a_report_unless_asked_to(counts, more):
     data = three_classes(n_clients=4)  # client 0 has no row of class 2
     quick = CReFF(match_steps=1, retrain_epochs=1, counts=counts)
     fed = fit(quick, TwoLayers, data, n_rounds=2, relabeler=MoveOne(), relabel_at=1)

@@ -114,7 +114,7 @@ def test_a_criterion_that_sums_counts_every_row_of_the_batch():
     assert weight(summed) == pytest.approx(np.average(ends, weights=(4, 2)), abs=1e-14)
 
 
-def test_rows_relabelled_into_an_absent_class_count_and_by_new_labels_where_asked():
+def test_rows_relabeled_into_an_absent_class_count_and_by_new_labels_where_asked():
     data = three_classes()  # client 0 lacks class 2
     settings = {"n_rounds": 4, "relabeler": FedReLaRelabeler(0.2), "relabel_at": 2}
     by_original, by_new = (

@@ -82,7 +82,7 @@ def test_an_absent_class_is_masked_and_its_logit_does_not_move():
     assert got[0].item() == pytest.approx(math.log1p(math.exp(-1.0 - 0.5)), abs=1e-15)
 
 
-def test_a_row_relabelled_into_an_absent_class_counts_as_one_of_the_rarest():
+def test_a_row_relabeled_into_an_absent_class_counts_as_one_of_the_rarest():
     _, got = losses(FedLC(absent="mask"), [[2.0, 1.0, 0.5]], [2], [16, 1, 0])
     z = np.array([2.0 - 0.5, 1.0 - 1.0, 0.5 - 1.0])
     assert got.item() == pytest.approx(np.log(np.exp(z).sum()) - z[2], abs=1e-14)
@@ -118,7 +118,7 @@ def test_both_engines_agree_on_ragged_clients_one_of_one_row_and_one_of_one_clas
     np.testing.assert_allclose(*runs, rtol=0, atol=1e-10)
 
 
-def test_relabelled_rows_count_where_asked():
+def test_relabeled_rows_count_where_asked():
     data = three_classes()
     settings = {"n_rounds": 4, "relabeler": FedReLaRelabeler(0.2), "relabel_at": 2}
     by_original, by_new = (

@@ -1,4 +1,4 @@
-"""FedLF: logits scaled by class counts, distances to class centres, features without correlation."""
+"""FedLF: logits scaled by class counts, distances to class centers, features without correlation."""
 
 import math
 
@@ -31,21 +31,21 @@ from tests.algorithms.heads import (
 from tests.algorithms.helpers import TwoLayers, fit, three_classes
 
 
-def reference_centres(h, y):
+def reference_centers(h, y):
     """Class means and the margin, one class and one pair after the other."""
-    centres = [h[y == c].mean(0) if (y == c).any() else torch.full_like(h[0], 1e-8) for c in range(3)]
-    gaps = [torch.dist(a, b).item() for a in centres for b in centres]
-    return torch.stack(centres), min(max(gaps), 100.0)
+    centers = [h[y == c].mean(0) if (y == c).any() else torch.full_like(h[0], 1e-8) for c in range(3)]
+    gaps = [torch.dist(a, b).item() for a in centers for b in centers]
+    return torch.stack(centers), min(max(gaps), 100.0)
 
 
-def reference_loss(module, x, y, counts, centres, gap, alpha=0.25):
-    """The three losses of a batch, spelt out row by row."""
+def reference_loss(module, x, y, counts, centers, gap, alpha=0.25):
+    """The three losses of a batch, spelled out row by row."""
     h = module[1](module[0](x)) if isinstance(module, nn.Sequential) else x
     weight = module[2].weight if isinstance(module, nn.Sequential) else module.weight
     factor = torch.tensor([alpha + (1 - alpha) * n / max(counts) for n in counts], dtype=torch.float64)
     first = F.cross_entropy(factor * (h @ weight.T), y)
     minus = torch.stack(
-        [torch.stack([-(((row - c) ** 2).sum() + 1e-8).sqrt() for c in centres]) for row in h]
+        [torch.stack([-(((row - c) ** 2).sum() + 1e-8).sqrt() for c in centers]) for row in h]
     )
     second = F.cross_entropy(minus - gap * F.one_hot(y, 3).double(), y)
     Z = (h - h.mean(0)) / torch.sqrt(h.var(0) + 1e-8)
@@ -82,11 +82,11 @@ def test_a_round_with_a_backbone():
         module = TwoLayers()
         module.load_state_dict(start.state_dict())
         xk, yk = torch.from_numpy(x[groups == k]), torch.from_numpy(y[groups == k])
-        centres, gap = reference_centres(module[1](module[0](xk)).detach(), yk)
+        centers, gap = reference_centers(module[1](module[0](xk)).detach(), yk)
         optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
         for _ in range(2):
             optimizer.zero_grad()
-            first, second, third = reference_loss(module, xk, yk, np.bincount(yk, minlength=3), centres, gap)
+            first, second, third = reference_loss(module, xk, yk, np.bincount(yk, minlength=3), centers, gap)
             (first + 0.01 * second + 0.01 * third).backward()
             optimizer.step()
         ends.append(module.state_dict())
@@ -97,25 +97,25 @@ def test_a_round_with_a_backbone():
 
 
 @pytest.mark.parametrize(
-    ("alpha", "centre", "decorrelation"), [(0.25, 0.01, 0.01), (0.5, 2.0, 3.0), (1.0, 0.0, 0.0)]
+    ("alpha", "center", "decorrelation"), [(0.25, 0.01, 0.01), (0.5, 2.0, 3.0), (1.0, 0.0, 0.0)]
 )
-def test_the_loss_of_a_batch(alpha, centre, decorrelation):
-    algorithm, module = FedLF(alpha, centre, decorrelation), TwoLayers()
+def test_the_loss_of_a_batch(alpha, center, decorrelation):
+    algorithm, module = FedLF(alpha, center, decorrelation), TwoLayers()
     x, y = torch.randn(6, 3, dtype=torch.float64), torch.tensor([0, 0, 1, 0, 1, 1])
     model = model_of(module, algorithm)
     start = algorithm.client_begin(model, data_of(x, y), local_of())
-    centres, gap = reference_centres(module[1](module[0](x)).detach(), y)
-    torch.testing.assert_close(start["centres"], centres, rtol=0, atol=1e-14)
+    centers, gap = reference_centers(module[1](module[0](x)).detach(), y)
+    torch.testing.assert_close(start["centers"], centers, rtol=0, atol=1e-14)
     assert start["gap"].item() == pytest.approx(gap, abs=1e-14)
     loss = algorithm.client_loss(model, batch_of(x, y), local_of((8, 2, 0), start=start)).item()
-    first, second, third = (v.item() for v in reference_loss(module, x, y, (8, 2, 0), centres, gap, alpha))
-    assert loss == pytest.approx(first + centre * second + decorrelation * third, abs=1e-12)
+    first, second, third = (v.item() for v in reference_loss(module, x, y, (8, 2, 0), centers, gap, alpha))
+    assert loss == pytest.approx(first + center * second + decorrelation * third, abs=1e-12)
 
 
 def test_the_factor_of_the_commonest_class_is_one_and_of_an_absent_one_alpha():
-    algorithm = FedLF(centre_weight=0.0, decorrelation_weight=0.0)
+    algorithm = FedLF(center_weight=0.0, decorrelation_weight=0.0)
     model = model_of(OneLayer(), algorithm)
-    start = {"centres": torch.zeros(3, 2), "gap": torch.zeros(())}
+    start = {"centers": torch.zeros(3, 2), "gap": torch.zeros(())}
     loss = algorithm.client_loss(
         model, batch_of(np.array([[1.0, 0.0]]), [0]), local_of((8, 4, 0), start=start)
     ).item()
@@ -128,17 +128,17 @@ def test_the_margin_has_a_limit():
     model = model_of(nn.Linear(2, 3, dtype=torch.float64), FedLF())
     start = FedLF().client_begin(model, data_of(h, torch.tensor([0, 1])), local_of())
     assert start["gap"].item() == 100.0
-    assert start["centres"].tolist() == [[0, 0], [300, 400], [1e-8, 1e-8]]
+    assert start["centers"].tolist() == [[0, 0], [300, 400], [1e-8, 1e-8]]
 
 
-def test_centres_count_row_weights():
+def test_centers_count_row_weights():
     h, y = torch.tensor([[1.0], [4.0], [7.0]]), torch.tensor([0, 0, 1])
     assert class_means(h, y, torch.tensor([2.0, 1.0, 0.0]), 3)[:, 0].tolist() == pytest.approx(
         [2, 1e-8, 1e-8]
     )
 
 
-def test_a_row_on_its_centre_has_no_gradient_and_no_nan():
+def test_a_row_on_its_center_has_no_gradient_and_no_nan():
     h = torch.tensor([[3.0, 4.0]], requires_grad=True)
     distances = distances_to(h, torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
     assert distances.flatten().tolist() == pytest.approx([1e-4, 5.0])
@@ -147,7 +147,7 @@ def test_a_row_on_its_centre_has_no_gradient_and_no_nan():
 
 
 def test_correlation_by_hand():
-    # standardised columns (1, -1)/sqrt 2 x sign: Z^T Z off the diagonal is -1 for two rows
+    # standardized columns (1, -1)/sqrt 2 x sign: Z^T Z off the diagonal is -1 for two rows
     h, both = torch.tensor([[1.0, 5.0], [3.0, 1.0]], dtype=torch.float64), torch.tensor([True, True])
     assert correlation(h, both).item() == pytest.approx(1 / 2, abs=1e-7)
     assert correlation(h, torch.tensor([True, False])).item() == 0
@@ -184,7 +184,7 @@ def test_biases_of_the_head_stay_as_they_began():
     ("params", "message"),
     [
         ({"alpha": 1.5}, "alpha must be a finite number >= 0 and <= 1"),
-        ({"centre_weight": -1}, "centre_weight must be a finite number >= 0"),
+        ({"center_weight": -1}, "center_weight must be a finite number >= 0"),
         ({"decorrelation_weight": None}, "decorrelation_weight must be a finite number >= 0"),
         ({"counts": "new"}, "counts must be one of 'original', 'relabeled'"),
     ],

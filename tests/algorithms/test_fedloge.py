@@ -36,7 +36,7 @@ def prepared(module, **params):
 
 
 def trained(start, x, y, lr=0.5, n_steps=2):
-    """A client's module after full-batch steps of three optimisers, features taken before the first one steps."""
+    """A client's module after full-batch steps of three optimizers, features taken before the first one steps."""
     module = copy.deepcopy(start)
     head = module[2] if isinstance(module, nn.Sequential) else module
     body = nn.Sequential(module[0], module[1]) if isinstance(module, nn.Sequential) else nn.Identity()
@@ -95,7 +95,7 @@ def test_a_round_by_hand_without_a_backbone():
     np.testing.assert_array_equal(of_nobody, fed.predict_proba(X))
 
 
-def test_a_round_with_a_backbone_is_that_of_three_optimisers():
+def test_a_round_with_a_backbone_is_that_of_three_optimizers():
     x, y, groups = data = three_classes(n_rows=40, n_clients=2)
     fed = fit(FedLoGe(**QUICK), TwoLayers, data)
     start = prepared(TwoLayers, **QUICK)

@@ -1,4 +1,4 @@
-"""FedNova: displacements divided by what the optimiser makes of equal gradients."""
+"""FedNova: displacements divided by what the optimizer makes of equal gradients."""
 
 import numpy as np
 import pytest
@@ -235,7 +235,7 @@ def test_frozen_parameters_stay_where_they_are():
         ),
     ],
 )
-def test_optimisers_whose_factors_are_not_known(net, message, engine):
+def test_optimizers_whose_factors_are_not_known(net, message, engine):
     with pytest.raises(ClientError, match=message):
         fit("fednova", TwoLayers, three_classes(), net=net, engine=engine)
 

@@ -1,4 +1,4 @@
-"""Rounds kept in memory hold all of a method's state: its server's, its clients', what travelled once."""
+"""Rounds kept in memory hold all of a method's state: its server's, its clients', what traveled once."""
 
 import numpy as np
 import pytest

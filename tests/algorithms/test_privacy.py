@@ -1,4 +1,4 @@
-"""Nothing leaves a client but its update and its report, for every method: proof by poisoned neighbours."""
+"""Nothing leaves a client but its update and its report, for every method: proof by poisoned neighbors."""
 
 import copy
 from dataclasses import replace

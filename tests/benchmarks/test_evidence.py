@@ -129,7 +129,7 @@ def test_the_number_of_runs_whose_traffic_was_compared():
     same = re.search(r"to the byte: (\d+); others: 0\.", (RESULTS / "claims.md").read_text(encoding="utf-8"))[
         1
     ]
-    assert f"{same} of {same} runs that relabelled moved as many bytes" in PAGE
+    assert f"{same} of {same} runs that relabeled moved as many bytes" in PAGE
 
 
 @pytest.mark.parametrize("path", sorted(paper.RESULTS.glob("*.jsonl")), ids=lambda path: path.stem)

@@ -21,7 +21,7 @@ def test_bundled_file_and_credit_line_have_the_checksum(name):
     section = credit[credit.index(f"## {name}") :].split("\n## ")[0]
     assert got in section
     assert "- Source: " in section
-    assert "- Licence: " in section
+    assert "- License: " in section
 
 
 def test_nothing_else_is_bundled():

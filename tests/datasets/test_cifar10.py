@@ -148,12 +148,12 @@ def test_no_layout(tmp_path):
 
 
 def write_npz(path, **changes):
-    """Three pictures of one colour each as JPEG files, whose common first bytes are stored once."""
+    """Three pictures of one color each as JPEG files, whose common first bytes are stored once."""
     image = pytest.importorskip("PIL.Image")
     files = []
-    for colour in COLOURS:
+    for color in COLORS:
         file = io.BytesIO()
-        image.new("RGB", (32, 32), colour).save(file, "JPEG", quality=75)
+        image.new("RGB", (32, 32), color).save(file, "JPEG", quality=75)
         files.append(file.getvalue())
     n_common = next(i for i in range(len(files[0])) if len({f[i] for f in files}) > 1)
     arrays = {
@@ -165,7 +165,7 @@ def write_npz(path, **changes):
     np.savez(path, **{name: value for name, value in {**arrays, **changes}.items() if value is not None})
 
 
-COLOURS = [(200, 30, 60), (10, 220, 90), (0, 0, 255)]
+COLORS = [(200, 30, 60), (10, 220, 90), (0, 0, 255)]
 
 
 def test_reads_npz(tmp_path):
@@ -173,8 +173,8 @@ def test_reads_npz(tmp_path):
     X, y = load_cifar10(tmp_path, "test", return_X_y=True)
     assert (X.shape, X.dtype, X.flags.c_contiguous) == ((3, 3, 32, 32), np.uint8, True)
     assert y.tolist() == [3, 1, 4]
-    # JPEG rounds colours: a few of 255 levels
-    np.testing.assert_allclose(X, np.array(COLOURS)[:, :, None, None] * np.ones((1, 1, 32, 32)), atol=4)
+    # JPEG rounds colors: a few of 255 levels
+    np.testing.assert_allclose(X, np.array(COLORS)[:, :, None, None] * np.ones((1, 1, 32, 32)), atol=4)
 
 
 def test_npz_without_an_array(tmp_path):

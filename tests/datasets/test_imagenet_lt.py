@@ -9,7 +9,7 @@ from fedrela_sk.datasets import _imagenet_lt, load_imagenet_lt
 from fedrela_sk.exceptions import DatasetError
 
 Image = pytest.importorskip("PIL.Image")
-COLOURS = [(200, 30, 60), (10, 220, 90), (0, 0, 255)]
+COLORS = [(200, 30, 60), (10, 220, 90), (0, 0, 255)]
 
 
 def write(root, lines, name="ImageNet_LT_train.txt"):
@@ -22,10 +22,10 @@ def save(pixels, path):
 
 
 def make_folder(root):
-    """Three pictures of one colour each, of different sizes and formats, and their list."""
+    """Three pictures of one color each, of different sizes and formats, and their list."""
     names = ["train/n01/n01_1.png", "train/n01/a b.png", "train/n02/n02_7.JPEG"]
-    for name, colour, shape in zip(names, COLOURS, [(20, 30), (8, 8), (41, 17)], strict=True):
-        save(np.broadcast_to(colour, (*shape, 3)), root / name)
+    for name, color, shape in zip(names, COLORS, [(20, 30), (8, 8), (41, 17)], strict=True):
+        save(np.broadcast_to(color, (*shape, 3)), root / name)
     write(root, [f"{names[0]} 4", f"{names[1]} 4", "", f"{names[2]} 999"])
 
 
@@ -41,8 +41,8 @@ def test_reads_a_list(tmp_path, n_jobs):
     assert (bunch.target.tolist(), bunch.target.dtype) == ([4, 4, 999], np.int64)
     assert (len(bunch.target_names), bunch.target_names[999]) == (1000, "999")
     assert bunch.DESCR is _imagenet_lt.__doc__
-    expected = np.array(COLOURS)[:, :, None, None] * np.ones((1, 1, 16, 16))
-    np.testing.assert_allclose(bunch.data, expected, atol=4)  # JPEG rounds colours
+    expected = np.array(COLORS)[:, :, None, None] * np.ones((1, 1, 16, 16))
+    np.testing.assert_allclose(bunch.data, expected, atol=4)  # JPEG rounds colors
     np.testing.assert_array_equal(bunch.data[:2], expected[:2])
 
 
@@ -59,7 +59,7 @@ def test_the_middle_square_is_taken(tmp_path, wide):
     assert y.tolist() == [0]
 
 
-def test_it_is_resized_by_averaging_neighbours(tmp_path):
+def test_it_is_resized_by_averaging_neighbors(tmp_path):
     pixels = np.kron(np.array([[0, 100], [200, 40]]), np.ones((8, 8)))[:, :, None] * np.ones(3)
     save(pixels, tmp_path / "x.png")
     write(tmp_path, ["x.png 0"])
@@ -67,10 +67,10 @@ def test_it_is_resized_by_averaging_neighbours(tmp_path):
     np.testing.assert_allclose(means, 85, atol=1)
 
 
-def test_grey_and_transparent_pictures_have_three_channels(tmp_path):
-    save(np.full((5, 5), 77), tmp_path / "grey.png")
+def test_gray_and_transparent_pictures_have_three_channels(tmp_path):
+    save(np.full((5, 5), 77), tmp_path / "gray.png")
     save(np.full((5, 5, 4), [9, 8, 7, 255]), tmp_path / "clear.png")
-    write(tmp_path, ["grey.png 0", "clear.png 1"])
+    write(tmp_path, ["gray.png 0", "clear.png 1"])
     X, _ = load_imagenet_lt(tmp_path, size=2, return_X_y=True)
     assert X[:, :, 0, 0].tolist() == [[77, 77, 77], [9, 8, 7]]
 

@@ -41,7 +41,7 @@ def test_equals_the_row_by_row_twin(seed):
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_equals_the_twin_on_the_edges_of_windows(data):
-    # times are whole days and their neighbours, where "later than" and "at least" part ways
+    # times are whole days and their neighbors, where "later than" and "at least" part ways
     n = data.draw(st.integers(1, 25))
     days = data.draw(st.lists(st.integers(-40, 40), min_size=n, max_size=n))
     shift = data.draw(st.lists(st.sampled_from([-1, 0, 0, 1]), min_size=n, max_size=n))

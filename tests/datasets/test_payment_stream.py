@@ -33,7 +33,7 @@ def test_customers_use_the_nearest_terminals():
     place = np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 0.0], [6.0, 0.0]])
     near = stream._nearest(place, np.array([[0.9, 0.0], [5.8, 0.0]]))
     np.testing.assert_array_equal(near, [[1, 0, 2, 3], [3, 2, 1, 0]])
-    assert world_of().nearest.shape == (2000, stream.NEIGHBOURS)
+    assert world_of().nearest.shape == (2000, stream.NEIGHBORS)
     assert world_of(n_terminals=1).nearest.shape == (2000, 1)
 
 

@@ -28,7 +28,7 @@ def batches(module=Logits, **params):
 
 
 def rounds_of(fed):
-    """Round to the clients that relabelled in it."""
+    """Round to the clients that relabeled in it."""
     return {record.round: record.relabeled_clients for record in fed.history_ if record.relabeled_clients}
 
 

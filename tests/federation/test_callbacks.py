@@ -256,8 +256,8 @@ def test_one_line_a_round_goes_to_the_logger(caplog):
     assert len(lines) == 3
     assert lines[0].startswith("round 1/3, 3 clients, loss ")
     assert ", validation 0." in lines[0]
-    assert "relabelled" not in lines[0]
-    assert "rows relabelled at 3 clients" in lines[2]
+    assert "relabeled" not in lines[0]
+    assert "rows relabeled at 3 clients" in lines[2]
     assert lines[2].endswith(" s")
 
 

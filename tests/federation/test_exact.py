@@ -76,7 +76,7 @@ def test_one_client_equals_skorch_with_other_parts(options):
     assert_close_weights(weights_of(fed), skorch_alone(net), atol=1e-12)
 
 
-def test_one_client_over_rounds_starts_its_optimiser_afresh():
+def test_one_client_over_rounds_starts_its_optimizer_afresh():
     net = make_net(optimizer__momentum=0.9, batch_size=16)
     fed = make_fed(net, clients=1, n_rounds=2).fit(X, Y)
     alone = clone(net).set_params(train_split=None, verbose=0).initialize()
@@ -201,7 +201,7 @@ def test_weights_change_no_number_of_steps():
     assert [r.n_samples for r in weighted.history_] == [r.n_samples for r in plain.history_]
 
 
-def test_a_class_that_a_client_lacks_has_no_weight_there_also_once_relabelled():
+def test_a_class_that_a_client_lacks_has_no_weight_there_also_once_relabeled():
     class ToLast(FedReLaRelabeler):
         """Every row to the last class."""
 
@@ -216,11 +216,11 @@ def test_a_class_that_a_client_lacks_has_no_weight_there_also_once_relabelled():
         np.r_[groups, np.full((~some).sum(), 2)],
     )
     common = {"clients": None, "class_weight": "balanced", "n_rounds": 3, "client_weight": [1, 1, 0]}
-    relabelled = make_fed(relabeler=ToLast(), relabel_at=2, **common).fit(rows, labels, groups=groups)
+    relabeled = make_fed(relabeler=ToLast(), relabel_at=2, **common).fit(rows, labels, groups=groups)
     before = make_fed(**common | {"n_rounds": 2}).fit(rows, labels, groups=groups)
-    assert relabelled.relabeled_mask_[groups < 2].all()
+    assert relabeled.relabeled_mask_[groups < 2].all()
     # clients 0 and 1 lack class 2: all of their rows have weight 0 now, and nothing moves
-    assert_close_weights(weights_of(relabelled), weights_of(before), atol=1e-15)
+    assert_close_weights(weights_of(relabeled), weights_of(before), atol=1e-15)
 
 
 def test_balanced_class_weights_use_each_clients_own_counts():

@@ -52,7 +52,7 @@ class Empty(Algorithm):
         return {}, local.state
 
 
-class Misspelt(Algorithm):
+class Misspelled(Algorithm):
     def client_finish(self, params, local, run):
         name, *_ = params
         return {n: t for n, t in params.items() if n != name} | {name + "s": params[name]}, local.state
@@ -117,7 +117,7 @@ UPDATES = [
     (Transposed, "finish gave .* with shape"),
     (Doubled, r"finish gave .* in torch.float64, expected .* in torch.float32"),
     (Empty, "finish sends nothing, although the method shares"),
-    (Misspelt, "finish left out"),
+    (Misspelled, "finish left out"),
     (Dropped, "finish left out"),
     (KeptDropped, "finish left out .* which stays at the client"),
     (NoTensors, "finish gave float for"),

@@ -37,7 +37,7 @@ def tensors_alive():
         {"algorithm": LocalOnly(), "participation": 0.7},
         {"net": make_net(batch_size=8, callbacks=[GradientNormClipping(1.0)])},
     ],
-    ids=["plain", "relabelling", "best", "local_only", "clipping"],
+    ids=["plain", "relabeling", "best", "local_only", "clipping"],
 )
 def test_nothing_piles_up(settings):
     specs = [make_spec(k, np.arange(k, 30, 2), k) for k in range(2)]

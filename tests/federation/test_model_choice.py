@@ -163,7 +163,7 @@ def test_a_select_works_with_a_share_too():
 NET = make_net(WithBatchNorm, batch_size=4)
 
 
-def test_a_last_batch_of_one_row_joins_its_neighbour_only_with_batch_norm():
+def test_a_last_batch_of_one_row_joins_its_neighbor_only_with_batch_norm():
     groups = np.repeat([0, 1, 2], [9, 8, 63])
     with_norm = make_fed(NET, clients=None, n_rounds=1).fit(X, Y, groups=groups)
     without = make_fed(make_net(batch_size=4), clients=None, n_rounds=1).fit(X, Y, groups=groups)

@@ -1,4 +1,4 @@
-"""Nothing leaves a client but its declared update: proof by poisoned neighbours and by a ledger typed by hand."""
+"""Nothing leaves a client but its declared update: proof by poisoned neighbors and by a ledger typed by hand."""
 
 import gc
 import weakref
@@ -114,7 +114,7 @@ def ledger(net, **params):
         (WithBatchNorm, torch.float64, 42 * 8 + 8),
     ],
 )
-@pytest.mark.parametrize("relabeler", [None, FedReLaRelabeler(0.3)], ids=["plain", "relabelling"])
+@pytest.mark.parametrize("relabeler", [None, FedReLaRelabeler(0.3)], ids=["plain", "relabeling"])
 def test_the_ledger_by_hand(module, dtype, down, relabeler):
     net = make_net(module, module__dtype=dtype, module__n_classes=2)
     history = ledger(net, relabeler=relabeler)

@@ -190,7 +190,7 @@ def test_a_round_without_anyone_who_has_rows_leaves_the_model():
 def test_no_row_left_anywhere_is_an_error_with_its_round():
     simulation, state = make_conductor(X, CODES, three_clients(), relabeler=Drop((6, 9, 15)), first_relabel=1)
     simulation.run_round(state, 0)
-    with pytest.raises(PartitionError, match=r"All clients are empty in round 1: relabelling .*mask"):
+    with pytest.raises(PartitionError, match=r"All clients are empty in round 1: relabeling .*mask"):
         simulation.run_round(state, 1)
 
 

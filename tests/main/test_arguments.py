@@ -39,7 +39,7 @@ def test_help_names_every_option_and_every_data_set(capsys):
         ("--clients 4:x", "got '4:x'"),
         ("--clients some", "got 'some'"),
         ("--clients 4:nan", "got '4:nan'"),
-        ("--rounds 1", "an integer >= 2, so that a round is left after re-labelling; got '1'"),
+        ("--rounds 1", "an integer >= 2, so that a round is left after re-labeling; got '1'"),
         ("--rounds 2.5", "got '2.5'"),
         ("--tau 5", "a share in [0, 1], such as 0.05 for 5 %; got '5'"),
         ("--tau -0.1", "got '-0.1'"),

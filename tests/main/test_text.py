@@ -19,9 +19,9 @@ def row(name, tau, *scores, precision=0.2):
     return Row(name, tau, columns)
 
 
-def made_study(problem, plain, relabelled, chosen, others=()):
+def made_study(problem, plain, relabeled, chosen, others=()):
     search = SimpleNamespace(best_params_={TAU: chosen})
-    return Study(problem, [row("tau 0", 0.0, *plain), row("tau 0.3", 0.3, *relabelled)], list(others), search)
+    return Study(problem, [row("tau 0", 0.0, *plain), row("tau 0.3", 0.3, *relabeled)], list(others), search)
 
 
 def test_problem_in_words(small_problem):
@@ -66,7 +66,7 @@ def test_a_gain_beyond_one_standard_error(small_problem):
 def test_a_gain_within_one_standard_error_of_either_is_said_to_be_none(small_problem, plain, best):
     lines = _text.explain_choice(made_study(small_problem, plain, best, 0.3))
     assert "by 0.010 over tau 0 (standard error over folds 0.017)" in lines[0]
-    assert "within one standard error: on these folds re-labelling is not shown to be better" in lines[1]
+    assert "within one standard error: on these folds re-labeling is not shown to be better" in lines[1]
 
 
 def test_a_tau_inside_the_grid(small_problem):
@@ -77,7 +77,7 @@ def test_a_tau_inside_the_grid(small_problem):
 
 def test_tau_zero_chosen(small_problem):
     lines = _text.explain_choice(made_study(small_problem, [0.6] * 3, [0.5] * 3, 0.0))
-    assert lines == ["* Chosen: tau 0. Re-labelling does not raise balanced accuracy on these folds."]
+    assert lines == ["* Chosen: tau 0. Re-labeling does not raise balanced accuracy on these folds."]
 
 
 def test_simpler_models_that_do_better_are_named(small_problem):
@@ -100,7 +100,7 @@ def test_a_net_that_is_not_trained_is_told(small_problem, precision, warned):
     assert ("not trained far enough" in line) is warned
 
 
-def test_what_was_relabelled_where(study):
+def test_what_was_relabeled_where(study):
     text = " ".join(_text.describe_relabeling(study))
     report = study.federation.relabel_report()
     n_rows = len(study.problem.y)
@@ -128,15 +128,15 @@ def fake_federation(**columns):
     )
 
 
-def relabelled_by(problem, federation):
+def relabeled_by(problem, federation):
     search = SimpleNamespace(best_estimator_=[federation])
     return _text.describe_relabeling(Study(problem, [], [], search))
 
 
-def test_no_row_relabelled(small_problem):
+def test_no_row_relabeled(small_problem):
     federation = fake_federation(old=[], new=[], client=[])
-    assert relabelled_by(small_problem, federation) == [
-        "Trained on all rows, the chosen federation relabelled no row."
+    assert relabeled_by(small_problem, federation) == [
+        "Trained on all rows, the chosen federation relabeled no row."
     ]
 
 
@@ -145,7 +145,7 @@ def test_many_kinds_and_many_clients_are_summed_up(small_problem):
     federation = fake_federation(
         old=[0, 0, 0, 0, 5, 0] + [0] * 14, new=[1, 2, 3, 4, 4, 5] + [1] * 14, client=[0, *range(19)]
     )
-    lines = relabelled_by(problem, federation)
+    lines = relabeled_by(problem, federation)
     assert lines[0].endswith(": -> c1 15, -> c2 1, -> c3 1, -> c4 2, -> c5 1;")
     assert lines[2].startswith("at 19 of 30 clients with rows: 0 (2), 1 (1), ")
     assert lines[2].endswith(", 7 more.")

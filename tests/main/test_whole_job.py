@@ -21,6 +21,6 @@ def test_whole_job(small_problem, study, tmp_path, monkeypatch, capsys):
         "Average precision at tau 0",
     ):
         assert text in out
-    for name in ("scores.csv", "scores_over_tau.png", "relabelled.png"):
+    for name in ("scores.csv", "scores_over_tau.png", "relabeled.png"):
         assert (tmp_path / "a" / "b" / name).stat().st_size > 100
         assert f"Saved {tmp_path / 'a' / 'b' / name}\n" in out

@@ -67,7 +67,7 @@ def test_other_cuts():
 
 @settings(max_examples=100, deadline=None)
 @given(counts=st.lists(st.integers(0, 1000), min_size=1, max_size=30).filter(any))
-def test_against_the_rule_spelt_out(counts):
+def test_against_the_rule_spelled_out(counts):
     order = sorted(range(len(counts)), key=lambda label: -counts[label])
     expected, before = {}, 0
     for label in order:

@@ -21,7 +21,7 @@ def bright_rows(shape, n=96, seed=0):
 
 
 def fit_federation(module, shape, engine="loop", algorithm="fedavg", **params):
-    """A federation of three clients, with re-labelling, after a few rounds; (federation, X, y)."""
+    """A federation of three clients, with re-labeling, after a few rounds; (federation, X, y)."""
     X, y = bright_rows(shape)
     net = {
         "criterion": nn.CrossEntropyLoss,

@@ -158,7 +158,7 @@ def test_the_stacked_engine_refuses_it():
         fit_federation(Augmented, (1, 12, 12), engine="stacked")
 
 
-def test_posteriors_for_relabelling_are_augmented_where_asked():
+def test_posteriors_for_relabeling_are_augmented_where_asked():
     passes = {"passes": 3, "augment": True, "mode": "eval"}
     fits = [fit_federation(Augmented, (1, 12, 12), relabel_posteriors=p)[0] for p in (None, passes, passes)]
     plain, augmented, again = (fed.relabeled_mask_ for fed in fits)

@@ -35,7 +35,7 @@ def test_dots_stand_at_posterior_and_client():
     np.testing.assert_allclose(dots[:, 0], [0.2, 0.3, 0.4])
     np.testing.assert_array_equal(np.round(dots[:, 1]), [0, 1, 0])
     np.testing.assert_allclose(display.dots_[0].get_offsets()[:, 0], [0.6])
-    assert "4 rows relabelled at 3 of 3 clients" in display.ax_.get_title()
+    assert "4 rows relabeled at 3 of 3 clients" in display.ax_.get_title()
 
 
 def test_legend_names_changes_by_class():
@@ -84,14 +84,14 @@ def test_from_one_site(rows):
     assert display.counts() == {"all rows": int(model.relabeled_mask_.sum())}
 
 
-def test_nothing_relabelled(rows):
+def test_nothing_relabeled(rows):
     X, y = rows
     federation = FederatedClassifier(
         clients=4, relabeler=FedReLaRelabeler(0.0), n_rounds=3, random_state=0
     ).fit(X, y)
     display = RelabelingDisplay.from_estimator(federation)
     assert display.dots_ == {}
-    assert display.ax_.get_title() == "0 rows relabelled at 0 of 4 clients"
+    assert display.ax_.get_title() == "0 rows relabeled at 0 of 4 clients"
 
 
 def test_unfitted():

@@ -102,10 +102,10 @@ def test_three_classes_of_strings(three_classes):
     assert lines[1].startswith("c\n")
     assert lines[2].startswith("other\n→ b")
     assert lines[3].startswith("b\n")
-    relabelled = FedReLaStepsDisplay.from_predictions(Q, y, FedReLaRelabeler(0.3, random_state=0))
-    new = relabelled.new_label
+    relabeled = FedReLaStepsDisplay.from_predictions(Q, y, FedReLaRelabeler(0.3, random_state=0))
+    new = relabeled.new_label
     names, counts = np.unique(new[new != y], return_counts=True)
-    assert relabelled.target == names[counts.argmax()]
+    assert relabeled.target == names[counts.argmax()]
 
 
 def test_a_target_that_no_row_has(two_classes):

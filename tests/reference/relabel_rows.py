@@ -1,4 +1,4 @@
-"""The relabelling step written row by row in plain Python, to be read beside the paper and compared with ours.
+"""The relabeling step written row by row in plain Python, to be read beside the paper and compared with ours.
 
 Nothing here is shared with the package: sums are `math.fsum`, weights are rows repeated, order statistics come
 from sorted lists, and the expectation adds up every pattern of successes and failures.

@@ -130,11 +130,11 @@ class TestFit:
         assert_array_equal(y, Y)
 
     def test_the_defaults_are_the_papers(self):
-        spelt = FedReLaRelabeler(
+        spelled = FedReLaRelabeler(
             0.05, normalization="zscore_tanh", ddof=1, min_scale=0, threshold="quantile", target="argmax"
         )
         assert_array_equal(
-            spelt.fit(Q, Y).relabel_proba(Q, Y), FedReLaRelabeler().fit(Q, Y).relabel_proba(Q, Y)
+            spelled.fit(Q, Y).relabel_proba(Q, Y), FedReLaRelabeler().fit(Q, Y).relabel_proba(Q, Y)
         )
 
     def test_integer_weights_equal_repeated_rows(self):

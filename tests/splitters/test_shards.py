@@ -49,7 +49,7 @@ def test_shards_go_to_clients_by_chance_and_evenly():
 def test_rows_inside_a_class_go_by_chance():
     y = np.repeat([0, 1], 20)
     first_rows = [clients(ShardSplit(4, 1, random_state=seed), y)[0] for seed in range(20)]
-    # cut in file order, a client would hold ten neighbours
+    # cut in file order, a client would hold ten neighbors
     assert any(np.ptp(rows) > 9 for rows in first_rows)
 
 

@@ -116,7 +116,7 @@ def by_push(x, label):
 
 @dataclass(frozen=True)
 class Pool:
-    """The rows of several clients together, each having relabelled its own; `weights` are shares of rows."""
+    """The rows of several clients together, each having relabeled its own; `weights` are shares of rows."""
 
     clients: list
     weights: tuple
@@ -149,7 +149,7 @@ def averaged_logits(clients, weights, x, pair=(0, 1)):
     return sum(w * (z[:, pair[1]] - z[:, pair[0]]) for z, w in zip(logits, weights, strict=True))
 
 
-def cancelled(clients, weights, x):
+def canceled(clients, weights, x):
     """Two classes, the statement without densities of clients: P_j / P_l less the ratio it should be.
 
     The ratio is sum_k w_k pi_l (1 - 2 rho_lj) / sum_k w_k pi_j (1 - 2 rho_jl).

@@ -1,4 +1,4 @@
-"""Where relabelled rows put a boundary: a polynomial fitted to new labels near a point, with standard errors."""
+"""Where relabeled rows put a boundary: a polynomial fitted to new labels near a point, with standard errors."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -60,9 +60,9 @@ def _axes(normal):
 def assert_crosses_at(
     point, clients, rng, *, normal=(1.0,), radius=0.3, n_rows=500_000, weights=(1.0,), pair=(0, 1)
 ):
-    """Relabelled samples of the clients agree with a boundary at `point`, to four standard errors.
+    """Relabeled samples of the clients agree with a boundary at `point`, to four standard errors.
 
-    Rows are drawn, relabelled and fitted; the share of the second class of the pair less that of the first is
+    Rows are drawn, relabeled and fitted; the share of the second class of the pair less that of the first is
     zero at the point. The error that the polynomial makes on exact values must be a small part of that, so that
     the standard error tells all. Returns the standard error.
     """

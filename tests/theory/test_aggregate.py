@@ -11,7 +11,7 @@ from tests.theory.clients import (
     averaged_logits,
     boundary,
     boundary_of,
-    cancelled,
+    canceled,
     client_with_rates,
     fedrela_client,
     pooled,
@@ -30,7 +30,7 @@ GIVEN = [
 
 
 def fedrela_clients(mixtures, shares, tau):
-    """Every client looks at the posteriors of the model of all rows, as they are before relabelling."""
+    """Every client looks at the posteriors of the model of all rows, as they are before relabeling."""
     model = Pool([client_with_rates(mixture) for mixture in mixtures], shares).new_posteriors
     return [fedrela_client(mixture, tau, model) for mixture in mixtures]
 
@@ -57,7 +57,7 @@ class TestClosedFormsAndSamples:
     @pytest.mark.parametrize("clients", [PLAIN, GIVEN], ids=["plain", "given rates"])
     def test_one_model_of_all_rows_has_the_boundary_without_densities(self, clients, rng):
         found = boundary_of(pooled, clients, SHARES)
-        assert boundary_of(cancelled, clients, SHARES) == pytest.approx(found, abs=1e-9)
+        assert boundary_of(canceled, clients, SHARES) == pytest.approx(found, abs=1e-9)
         assert assert_crosses_at([found], [Pool(clients, SHARES)], rng) < 0.04
         # the samples would tell the two boundaries apart
         with pytest.raises(AssertionError):
@@ -80,7 +80,7 @@ class TestWhereDensitiesCancel:
         clients = [client_with_rates(two_normals(0.1), rate) for rate in (0.0, 0.2, 0.45)]
         weights = (0.5, 0.3, 0.2)
         found = boundary_of(averaged, clients, weights)
-        assert boundary_of(cancelled, clients, weights) == pytest.approx(found, abs=1e-9)
+        assert boundary_of(canceled, clients, weights) == pytest.approx(found, abs=1e-9)
         # the rates enter by their mean alone: 0.15
         assert found == pytest.approx(1 + np.log(9 * 0.7) / 2, abs=1e-9)
 
@@ -100,7 +100,7 @@ class TestWhereDensitiesCancel:
         masses = np.array([share * c.mixture.marginal(x) for c, share in zip(GIVEN, SHARES, strict=True)])
         weights = masses / masses.sum(axis=0)
         assert_allclose(averaged(GIVEN, weights, x), pooled(GIVEN, SHARES, x), atol=1e-14)
-        signs = np.sign(cancelled(GIVEN, SHARES, x))
+        signs = np.sign(canceled(GIVEN, SHARES, x))
         assert np.array_equal(signs, np.sign(averaged(GIVEN, weights, x)))
 
     def test_two_classes_at_the_balanced_boundary(self):
@@ -108,7 +108,7 @@ class TestWhereDensitiesCancel:
         to_minority = (0.05 * 0.9 + 0.6 * 0.1) / 2  # rate that leaves both classes with the same weight
         rate = (1 - 2 * to_minority - 2 * to_minority) / (2 * (1 - 2 * to_minority))
         clients = [client_with_rates(mixture, rate) for mixture in MIXTURES]
-        for rule in (pooled, averaged, cancelled):
+        for rule in (pooled, averaged, canceled):
             assert boundary_of(rule, clients, SHARES) == pytest.approx(1, abs=1e-9)
         assert boundary_of(averaged, PLAIN, SHARES) - boundary_of(pooled, PLAIN, SHARES) > 0.29
 

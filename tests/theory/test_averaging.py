@@ -94,7 +94,7 @@ def test_its_size_is_half_the_curvature(setting):
 
 
 def test_models_linear_in_their_parameters_average_logits_exactly():
-    """However far apart: the posterior is the normalised geometric mean."""
+    """However far apart: the posterior is the normalized geometric mean."""
     net, _ = double("linear")
     models = [{key: torch.randn_like(t) * 3 for key, t in net.named_parameters()} for _ in SHARES]
     of_mean = logits(net, mean_of(models)).softmax(1)

@@ -1,4 +1,4 @@
-"""Lemma 2: where one client's boundary lies after relabelling, in closed form and on relabelled samples."""
+"""Lemma 2: where one client's boundary lies after relabeling, in closed form and on relabeled samples."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Why relabelling is not label noise: flips at a uniform rate beside FedReLa's, for the same move of the boundary."""
+"""Why relabeling is not label noise: flips at a uniform rate beside FedReLa's, for the same move of the boundary."""
 
 import re
 

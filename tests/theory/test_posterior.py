@@ -1,4 +1,4 @@
-"""The new label's posterior: after relabelling the posterior is the old one times the matrix of transitions."""
+"""The new label's posterior: after relabeling the posterior is the old one times the matrix of transitions."""
 
 import numpy as np
 import pytest

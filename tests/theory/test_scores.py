@@ -49,7 +49,7 @@ def test_a_wrong_prior_in_log_densities(prior):
 def test_a_wrong_prior_in_posteriors_is_no_straight_line():
     """A model that takes the minority for 20 times rarer: no row changes its place, but z-scores bend.
 
-    With posteriors rho changes by up to 0.48 and 2.6 % instead of 3.6 % of 5000 rows are relabelled.
+    With posteriors rho changes by up to 0.48 and 2.6 % instead of 3.6 % of 5000 rows are relabeled.
     """
     mixture, wrong = two_normals(0.1), two_normals(0.1 / 20)
     x, y = mixture.sample(5000, np.random.default_rng(0))

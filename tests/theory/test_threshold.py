@@ -1,4 +1,4 @@
-"""Two classes: relabelling is an increasing map of P(minority), that is, another threshold; and when it is none."""
+"""Two classes: relabeling is an increasing map of P(minority), that is, another threshold; and when it is none."""
 
 import numpy as np
 import pytest

@@ -58,7 +58,7 @@ class Prox(Algorithm):
 
 
 def make_net(module=OneWeight, *, kind=NeuralNetClassifier, n_classes=2, seed=0, X=None, **settings):
-    """An initialised net; full batches, rate 1/2 and the squared loss where nothing else is said."""
+    """An initialized net; full batches, rate 1/2 and the squared loss where nothing else is said."""
     defaults = {"criterion": Squared, "lr": 0.5, "batch_size": -1, "max_epochs": 1, "train_split": None}
     estimator = kind(module, **(defaults | settings))
     X = np.ones((2, 1)) if X is None else np.asarray(X)

@@ -32,11 +32,11 @@ def test_bounds(n_rows, batch_size, bounds):
         (8, 4, [(0, 4), (4, 8)]),
         (5, 4, [(0, 5)]),
         (3, 1, [(0, 1), (1, 3)]),
-        (1, 4, [(0, 1)]),  # no neighbour to join
+        (1, 4, [(0, 1)]),  # no neighbor to join
         (1, -1, [(0, 1)]),
     ],
 )
-def test_a_last_batch_of_one_row_joins_its_neighbour(n_rows, batch_size, bounds):
+def test_a_last_batch_of_one_row_joins_its_neighbor(n_rows, batch_size, bounds):
     assert batch_bounds(n_rows, batch_size, merge_single=True) == bounds
 
 

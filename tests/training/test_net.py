@@ -1,4 +1,4 @@
-"""The net: built once, sized, initialised from its own stream, its settings read."""
+"""The net: built once, sized, initialized from its own stream, its settings read."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Posteriors in evaluation mode, and as a relabelling collects them: modes, passes, buffers, batches."""
+"""Posteriors in evaluation mode, and as a relabeling collects them: modes, passes, buffers, batches."""
 
 import math
 
@@ -74,7 +74,7 @@ def test_posteriors_under_nll_are_the_modules_output():
     np.testing.assert_allclose(posteriors(net, ROWS[:2], 2), [[0.5, 0.5], [0.25, 0.75]], rtol=1e-14)
 
 
-# ------------------------------------------------------------------------- as a relabelling collects
+# ------------------------------------------------------------------------- as a relabeling collects
 
 
 class Shift(Augmentation):
@@ -141,7 +141,7 @@ def test_every_pass_visits_every_row_once_in_an_order_of_its_own():
     stream, visits = np.random.default_rng(0), np.zeros(5)
     for k in range(passes):
         order = stream.permutation(5)
-        # batches of one row, the last of which joins its neighbour
+        # batches of one row, the last of which joins its neighbor
         when = np.minimum(np.argsort(order), 3) + 1 + 4 * k
         visits += sigmoid(0.01 * when)
     np.testing.assert_allclose(Q[:, 1], visits / passes, rtol=1e-14)
@@ -153,7 +153,7 @@ def test_train_mode_uses_the_statistics_of_batches():
     X = ROWS[:4]
     Q = collect(net, X, mode="train", batch_size=2)
     order = np.random.default_rng(0).permutation(4)
-    # two rows of a batch are normalised to -1 and 1
+    # two rows of a batch are normalized to -1 and 1
     for pair in (order[:2], order[2:]):
         low, high = sorted(pair, key=lambda row: X[row].item())
         np.testing.assert_allclose(Q[[low, high], 1], sigmoid([-1, 1]), rtol=1e-9)

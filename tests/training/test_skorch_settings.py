@@ -1,4 +1,4 @@
-"""Every parameter and method of the installed skorch is honoured by local training or refused by its name."""
+"""Every parameter and method of the installed skorch is honored by local training or refused by its name."""
 
 import inspect
 

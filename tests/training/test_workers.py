@@ -104,7 +104,7 @@ def make(settings, module=Dropped, algorithm=None, n_jobs=None, n_threads=1, wei
     return engine, net, clients
 
 
-def relabelled(clients):
+def relabeled(clients):
     """The same clients with new labels."""
     return [(spec, rows, (y + 1) % nets.N_CLASSES, factors) for spec, rows, y, factors in clients]
 
@@ -114,7 +114,7 @@ def run(engine, net, clients, algorithm=None):
     algorithm = algorithm or FedAvg()
     params = {name: tensor.clone() for name, tensor in nets.tensors_of(net.module_).items()}
     server, states, kept, trace = algorithm.server_init(params, None), {}, {}, []
-    for round, here in enumerate((clients[:6], clients[3:], relabelled(clients), relabelled(clients)[::2])):
+    for round, here in enumerate((clients[:6], clients[3:], relabeled(clients), relabeled(clients)[::2])):
         tasks = [
             replace(task, params=params | kept.get(task.client.position, {}))
             for task in nets.make_tasks(here, params, states)
@@ -247,12 +247,12 @@ def test_rows_and_labels_are_written_when_they_are_new(folder):
     first = room._load_layout(pool._folder.path)
     write(clients[2:5])  # a new one
     write(clients[:5])  # all of them are known
-    write(relabelled(clients[:1]))
+    write(relabeled(clients[:1]))
     assert versions == [1, 1, 1, 2, 2, 3]
     assert len(set(map(tuple, files))) == 1
     layout = room._load_layout(pool._folder.path)
     assert sorted(layout) == [0, 1, 2, 3, 4]
-    assert torch.equal(layout[0][2], relabelled(clients)[0][2])
+    assert torch.equal(layout[0][2], relabeled(clients)[0][2])
     assert torch.equal(layout[1][2], clients[1][2])
     for position in range(4):  # what somebody still holds of a client does not move under them
         np.testing.assert_array_equal(first[position][0].rows, clients[position][0].rows)
@@ -358,7 +358,7 @@ def test_files_stay_as_many_and_as_large(folder):
     for version in range(6):
         pool.set_data(LocalData(torch.cat([X, X[: 50 - 7 * version] + version])))
         pool._write_layout(
-            nets.make_tasks([relabelled(clients), clients][version % 2], nets.tensors_of(net.module_))
+            nets.make_tasks([relabeled(clients), clients][version % 2], nets.tensors_of(net.module_))
         )
         found = read_shared(pool._folder.path, "data")[0]
         np.testing.assert_array_equal(found, pool.engine.data.X.numpy())

@@ -26,7 +26,7 @@ PARAMS_NOT_IN_KEY = {
     "relabel_at", "random_state", "engine", "clients",
 }  # fmt: skip
 # Fields of `Plan` of the same kind; of the labels, their codes and the classes count, of the settings of
-# relabelling, whether clients record posteriors; targets follow from codes and classes. Any other field counts.
+# relabeling, whether clients record posteriors; targets follow from codes and classes. Any other field counts.
 PLAN_NOT_IN_KEY = {"labels", "relabeler", "relabel_every", "relabel_posteriors", "n_rounds", "targets"}
 
 _LIBRARIES = (torch, numpy, scipy, sklearn, skorch)
@@ -42,7 +42,7 @@ def key_entries(params, plan, net, engine, n_threads):
     params : dict
         Parameters of the estimator, not deep.
     plan : Plan
-    net : initialised skorch net
+    net : initialized skorch net
         Before round 0: its module holds the initial weights.
     engine : running engine
     n_threads : int

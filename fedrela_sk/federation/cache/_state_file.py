@@ -28,7 +28,7 @@ def write_state(path, state, key):
     path : str or Path
         Without ending; ``.safetensors`` and ``.json`` are added.
     state : State
-        Without relabelled rows: what happened before the relabel round.
+        Without relabeled rows: what happened before the relabel round.
     key : dict of str
         What the state depends on; `read_state` compares it.
 

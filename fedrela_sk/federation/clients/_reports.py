@@ -34,7 +34,7 @@ class Reporter:
     Parameters
     ----------
     algorithm : Algorithm
-    net : initialised skorch net
+    net : initialized skorch net
         Copies of it hold the clients' models.
     n_classes, seed : int
     """

@@ -15,7 +15,7 @@ class ResampledData:
     """What each client trains on after its own rows were resampled.
 
     A client's rows are resampled before round 0 and again, from its own rows with their new labels, after each
-    of its relabellings that changed any. New rows lie behind the given ones in one tensor; a client is still an
+    of its relabelings that changed any. New rows lie behind the given ones in one tensor; a client is still an
     index array.
 
     Parameters
@@ -26,7 +26,7 @@ class ResampledData:
     def __init__(self, plan):
         self.plan = plan
         self.data = plan.data
-        self._made_at = {}  # position -> round of the relabelling that its rows stand for
+        self._made_at = {}  # position -> round of the relabeling that its rows stand for
         self._parts = {}  # position -> Resampled
 
     def refresh(self, state, rows_of):
@@ -66,7 +66,7 @@ class ResampledData:
         return rows if self.plan.weights is None else rows[self.plan.weights[rows] > 0]
 
     def _version(self, state, spec):
-        """Round of the relabelling that a client's labels come from; 0: they and its rows are the original ones."""
+        """Round of the relabeling that a client's labels come from; 0: they and its rows are the original ones."""
         last, own = state.relabelings.get(spec.position), spec.train_rows
         same = state.keep[own].all() and np.array_equal(state.codes[own], self.plan.codes[own])
         return 0 if last is None or same else last.round

@@ -21,7 +21,7 @@ class TaskMaker:
     engine : engine of `fedrela_sk.training`
         Told of rows that clients' samplers make.
     criterion : torch module
-        The net's; it may count relabelled rows.
+        The net's; it may count relabeled rows.
     present : list of ClientSpec
         Clients that have rows, by key.
 
@@ -110,7 +110,7 @@ class TaskMaker:
             return
         if not self.sizes(clients).any():
             raise PartitionError(
-                f"All clients are empty in round {round}: relabelling left no row in training anywhere. "
+                f"All clients are empty in round {round}: relabeling left no row in training anywhere. "
                 "Check the mask that the relabeler returns."
             )
         self._fresh = True

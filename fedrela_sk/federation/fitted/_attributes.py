@@ -18,7 +18,7 @@ def fitted_attributes(simulation, state, net, params, kept):
     simulation : Simulation
     state : State
         The books of the rounds so far.
-    net : initialised skorch net
+    net : initialized skorch net
         Gets the model and keeps it.
     params : dict of tensors
         The model as it predicts.
@@ -75,7 +75,7 @@ def snapshot(simulation, state):
 
 
 def _forget_training(net):
-    """Leave nothing of the client that trained last: no gradients, no history, a fresh optimiser, evaluation mode."""
+    """Leave nothing of the client that trained last: no gradients, no history, a fresh optimizer, evaluation mode."""
     net.module_.zero_grad(set_to_none=True)
     net.module_.eval()
     net.initialize_optimizer()

@@ -239,7 +239,7 @@ def _algorithm(facts):
 
 
 def _make_net(facts, module, algorithm):
-    """An initialised net of the stored kind, its weights not written yet."""
+    """An initialized net of the stored kind, its weights not written yet."""
     stored = facts["module"]
     if facts["output"] not in _CRITERIA:
         raise ModelFileError(f"The output {facts['output']!r} is none of {sorted(_CRITERIA)}.")

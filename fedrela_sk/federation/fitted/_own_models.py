@@ -17,7 +17,7 @@ def predict_alone(net, params, kept, X, positions, n_classes, *, sizes):
 
     Parameters
     ----------
-    net : initialised skorch net
+    net : initialized skorch net
         Left as it is, here and in `predict_personal`: many threads may predict at once.
     params : dict of tensors
         What clients start from.

@@ -306,7 +306,7 @@ def to_tensor(X, net, specs=(), what="X", whole=False, names=None):
     ----------
     X : ndarray of shape (n_rows, ...) or csr matrix
         Finite numbers.
-    net : initialised skorch net
+    net : initialized skorch net
     specs : list of ClientSpec
         For the error: who holds a row.
     what : str

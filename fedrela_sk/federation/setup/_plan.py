@@ -82,7 +82,7 @@ class Plan:
     local_data : object or None
         What changes each client's rows before it trains.
     targets : ndarray of shape (n_classes,), bool, or None
-        Classes that somebody has; the others were declared, and nothing is relabelled into them. None: all.
+        Classes that somebody has; the others were declared, and nothing is relabeled into them. None: all.
     """
 
     specs: list
@@ -128,7 +128,7 @@ def make_plan(estimator, X, y, groups=None, sample_weight=None, *, X_val=None, y
     Returns
     -------
     plan : Plan
-    net : initialised skorch net
+    net : initialized skorch net
 
     Raises
     ------
@@ -209,7 +209,7 @@ def _rows_in_training(specs, weights, share):
 
 
 def _targets(codes, n_classes):
-    """Which classes have rows, None where all have: a class that was declared only is no target of relabelling."""
+    """Which classes have rows, None where all have: a class that was declared only is no target of relabeling."""
     known = np.bincount(codes, minlength=n_classes) > 0
     return None if known.all() else known
 

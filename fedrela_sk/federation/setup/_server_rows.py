@@ -1,4 +1,4 @@
-"""Labelled rows that the server of a federation holds, for methods that ask for them."""
+"""Labeled rows that the server of a federation holds, for methods that ask for them."""
 
 from numbers import Integral
 
@@ -22,7 +22,7 @@ def auxiliary_rows(asked, X, codes, rows, classes, *, net, check):
     rows : ndarray of int64, ascending
         Rows in training.
     classes : ndarray of shape (n_classes,)
-    net : initialised skorch net
+    net : initialized skorch net
     check : callable of (X, name)
         Checks rows of the caller's own as rows to predict are checked.
 

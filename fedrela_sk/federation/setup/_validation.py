@@ -94,7 +94,7 @@ def rows_of_the_callers(X_val, y_val, classes, net, whole=False, names=None):
         Checked as rows to predict are.
     y_val : array-like of shape (n_rows,)
     classes : ndarray of shape (n_classes,)
-    net : initialised skorch net
+    net : initialized skorch net
     whole : bool
         Whether its module takes integers.
     names : sequence of str or None

@@ -1,7 +1,7 @@
 """Normalization: how a value is compared with the others of its own class and column (equations 2 to 4).
 
 Every normalization is center, scale and strength. A value becomes ``z = (value - center) / scale``, 0 where the
-scale is 0; above the threshold t, ``strength(z, t)`` times the gain in rarity is rho. Centres and scales are those
+scale is 0; above the threshold t, ``strength(z, t)`` times the gain in rarity is rho. Centers and scales are those
 of groups of rows: a group is a class of one client. The sums are made by `Groups`, in NumPy or in torch.
 """
 

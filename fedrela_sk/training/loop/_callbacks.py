@@ -18,7 +18,7 @@ class Notifier(Listener):
 
     Parameters
     ----------
-    net : initialised skorch net
+    net : initialized skorch net
     callbacks : sequence of skorch callbacks
     """
 
@@ -70,7 +70,7 @@ class Notifier(Listener):
         self("on_batch_begin", batch=batch, training=True)
 
     def grad_computed(self, params, batch):
-        """Show the gradients of named parameters before the optimiser sees them."""
+        """Show the gradients of named parameters before the optimizer sees them."""
         self("on_grad_computed", named_parameters=list(params.items()), batch=batch, training=True)
 
     def batch_end(self, batch, loss, output):

@@ -29,7 +29,7 @@ class LoopEngine:
 
     Parameters
     ----------
-    net : initialised skorch net
+    net : initialized skorch net
         Its module is the working copy.
     data : LocalData
     algorithm : Algorithm

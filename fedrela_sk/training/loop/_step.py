@@ -58,7 +58,7 @@ class Stepper:
 
     Parameters
     ----------
-    net : initialised skorch net
+    net : initialized skorch net
     data : LocalData
         Its dtype and its mixing; rows come with every step.
     algorithm : Algorithm

@@ -1,4 +1,4 @@
-"""Global generators, which modules that draw (Dropout) and initialisers use, under our streams."""
+"""Global generators, which modules that draw (Dropout) and initializers use, under our streams."""
 
 import random
 import threading
@@ -34,7 +34,7 @@ def module_draws(module):
 
 _INHERITED_FORWARDS = {nn.Sequential.forward, nn.ModuleList.forward, nn.ModuleDict.forward}
 
-# Packages whose losses, optimisers and algorithms draw nothing from torch's generators.
+# Packages whose losses, optimizers and algorithms draw nothing from torch's generators.
 _QUIET_PACKAGES = ("torch", "skorch", "fedrela_sk")
 
 
@@ -43,7 +43,7 @@ def training_draws(net, callbacks, algorithm):
 
     Parameters
     ----------
-    net : initialised skorch net
+    net : initialized skorch net
     callbacks : sequence of skorch callbacks
         The user's own; all but clipping may run code that draws (`skorch.callbacks.Initializer`).
     algorithm : Algorithm

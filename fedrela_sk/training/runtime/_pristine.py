@@ -28,7 +28,7 @@ def pristine_of(net, callbacks):
 
     Parameters
     ----------
-    net : initialised skorch net
+    net : initialized skorch net
     callbacks : sequence of skorch callbacks
         The user's own.
     """

@@ -30,7 +30,7 @@ def replica_of(net, tensors=None):
 
     Parameters
     ----------
-    net : initialised skorch net
+    net : initialized skorch net
     tensors : dict of tensors or None
         Parameters and buffers by name that take the place of the module's own, shared with the caller; what is
         left out is the module's. None: all are the module's; its parameters share memory, its buffers are copied.
@@ -58,7 +58,7 @@ def private_copy(net):
 
     Parameters
     ----------
-    net : initialised skorch net
+    net : initialized skorch net
     """
     if forgets(net):
         return net

@@ -22,7 +22,7 @@ class StackedEngine:
 
     Parameters
     ----------
-    net : initialised skorch net
+    net : initialized skorch net
     data : LocalData
     algorithm : Algorithm
     n_classes : int
@@ -35,7 +35,7 @@ class StackedEngine:
     Raises
     ------
     NotStackable
-        If the net, its criterion, optimiser or callbacks cannot be stacked.
+        If the net, its criterion, optimizer or callbacks cannot be stacked.
     """
 
     name = "stacked"

@@ -223,7 +223,7 @@ class _Linear:
 
 
 class _LayerNorm:
-    """Layer normalisation with every client's own scale and shift."""
+    """Layer normalization with every client's own scale and shift."""
 
     def __init__(self, name, layer):
         self.shape, self.eps = layer.normalized_shape, layer.eps
@@ -240,7 +240,7 @@ class _LayerNorm:
 
 
 class _BatchNorm:
-    """Batch normalisation over each client's real rows; running statistics are updated in place."""
+    """Batch normalization over each client's real rows; running statistics are updated in place."""
 
     def __init__(self, name, layer):
         self.eps, self.momentum = layer.eps, layer.momentum
@@ -252,8 +252,8 @@ class _BatchNorm:
             raise NotStackable(f"layer {self.name!r} (BatchNorm1d) is stacked for (rows, features) alone")
         mask, n = stack.mask.unsqueeze(2), stack.lengths.to(x.dtype)[:, None]
         mean = (x * mask).sum(1) / n
-        centred = (x - mean.unsqueeze(1)) * mask
-        var = (centred * centred).sum(1) / n
+        centered = (x - mean.unsqueeze(1)) * mask
+        var = (centered * centered).sum(1) / n
         if self.track:
             mean, var = self._track(stack, mean, var, n)
         out = (x - mean.unsqueeze(1)) * torch.rsqrt(var + self.eps).unsqueeze(1)

@@ -1,15 +1,15 @@
-"""torch's elementwise optimisers on stacked parameters: fresh every round, smaller as clients finish."""
+"""torch's elementwise optimizers on stacked parameters: fresh every round, smaller as clients finish."""
 
 import torch
 from torch.optim.sgd import SGD, sgd
 
 
 def fresh_optimizer(net, params, lr_factor):
-    """The net's optimiser over stacked parameters, remembering nothing.
+    """The net's optimizer over stacked parameters, remembering nothing.
 
     Parameters
     ----------
-    net : initialised skorch net
+    net : initialized skorch net
     params : dict of leaf tensors
     lr_factor : float
         Factor on its learning rates.
@@ -22,7 +22,7 @@ def fresh_optimizer(net, params, lr_factor):
 
 
 def shrink_optimizer(optimizer, old, new):
-    """Put the first clients' parameters in place of all clients', in the optimiser's state too.
+    """Put the first clients' parameters in place of all clients', in the optimizer's state too.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What changes clients' own rows: resampling before round 0 and after each relabelling, mixing in every batch."""
+"""What changes clients' own rows: resampling before round 0 and after each relabeling, mixing in every batch."""
 
 import numpy as np
 import pytest
@@ -71,7 +71,7 @@ class Flip:
         return new
 
 
-def test_after_relabelling_the_originals_are_resampled_with_their_new_labels():
+def test_after_relabeling_the_originals_are_resampled_with_their_new_labels():
     fed = fit("fedavg", n_rounds=2, local_data=Doubles(), relabeler=Flip(), relabel_at=1)
     new = Y.copy()
     new[[0, 4]] = 0
@@ -83,7 +83,7 @@ def test_after_relabelling_the_originals_are_resampled_with_their_new_labels():
 
 @pytest.mark.parametrize("engine", ["loop", "stacked"])
 def test_tau_zero_draws_no_other_rows(engine):
-    """A relabelling that changes no label leaves what a random sampler made as it was."""
+    """A relabeling that changes no label leaves what a random sampler made as it was."""
     data = three_classes()
     settings = {"module": TwoLayers, "data": data, "engine": engine, "n_rounds": 4}
     settings |= {"local_data": RandomOverSampler(), "relabel_at": 1, "relabel_every": 1}

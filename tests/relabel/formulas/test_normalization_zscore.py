@@ -108,11 +108,11 @@ class TestStandardize:
         z = standardize(np.array([[1.0, 5.0], [4.0, 5.0]]), np.array([2.0, 5.0]), np.array([2.0, 10.0]))
         assert_array_equal(z, [[-0.5, 0], [1, 0]])
 
-    def test_a_scale_of_zero_gives_zero_even_away_from_the_centre(self):
+    def test_a_scale_of_zero_gives_zero_even_away_from_the_center(self):
         z = standardize(np.array([[1.0, 7.0]]), np.array([0.0, np.nan]), np.array([0.5, 0.0]))
         assert_array_equal(z, [[2, 0]])
 
-    def test_single_entries_have_their_own_centre_and_scale(self):
+    def test_single_entries_have_their_own_center_and_scale(self):
         z = standardize(np.array([1.0, 3.0, 9.0]), np.array([0.0, 1.0, 9.0]), np.array([1.0, 4.0, 0.0]))
         assert_array_equal(z, [1, 0.5, 0])
 

@@ -41,7 +41,7 @@ def test_a_client_of_one_row_trains_with_the_running_statistics():
     # the next client's layers are in training mode again
     assert more.notes == ()
     assert more.tensors["0.num_batches_tracked"].item() == 2
-    # the gradient of the first step: x = 2 is normalised to 2 / sqrt(1 + eps)
+    # the gradient of the first step: x = 2 is normalized to 2 / sqrt(1 + eps)
     x = 2 / (1 + 1e-5) ** 0.5
     once = train_one(batch_norm_loop(4), [2], [0], key="one")
     assert once.tensors["1.w"].item() == pytest.approx(1 - 0.5 * x * x)

@@ -1,4 +1,4 @@
-"""Optimisers in the loop engine: fresh for every client and round; models as in `test_loop`."""
+"""Optimizers in the loop engine: fresh for every client and round; models as in `test_loop`."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from tests.training.helpers import Prox, make_loop, train_one
 
 
 class NotesInGroup(torch.optim.SGD):
-    """An optimiser that counts its steps in its parameter group, as some published ones do."""
+    """An optimizer that counts its steps in its parameter group, as some published ones do."""
 
     def step(self, closure=None):
         for group in self.param_groups:
@@ -33,7 +33,7 @@ OPTIMIZERS = {
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
-def test_optimisers_remember_no_other_client_and_no_earlier_round(kind):
+def test_optimizers_remember_no_other_client_and_no_earlier_round(kind):
     X = np.linspace(0.2, 1.0, 6)
     settings = OPTIMIZERS[kind] | {"batch_size": 2, "max_epochs": 2, "lr": 0.1}
     params = {"w": torch.ones(1, dtype=torch.float64)}
@@ -60,7 +60,7 @@ def test_momentum_by_hand():
     assert update.tensors["w"].item() == 0.0
 
 
-def test_an_optimiser_that_asks_twice_gets_penalty_and_correction_twice():
+def test_an_optimizer_that_asks_twice_gets_penalty_and_correction_twice():
     # LBFGS evaluates its closure again and again; the loss that counts is the one before the step
     calls = []
 

@@ -96,7 +96,7 @@ def test_every_kind_of_module_agrees_with_the_loop(module, kind, weighted):
     ids=lambda value: re.sub(" object at 0x.*?>", ">", str(value)),  # the same in every process
 )
 @pytest.mark.parametrize("weighted", [False, True])
-def test_optimisers_and_settings_agree_with_the_loop(params, weighted):
+def test_optimizers_and_settings_agree_with_the_loop(params, weighted):
     # torch's mean over a batch of ignored rows alone is NaN: no tiny clients there
     sizes = (45, 64, 70, 60) if "criterion__ignore_index" in params else (1, 2, 33, 70, 31)
     loop, stacked, _ = both(nets.Dense, sizes, weighted=weighted, rounds=2, **params)

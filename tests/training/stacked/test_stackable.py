@@ -212,7 +212,7 @@ def made_sgd(params, lr):
         ({"optimizer": made_sgd}, "optimizer made_sgd is not elementwise"),
     ],
 )
-def test_criteria_and_optimisers_that_are_not_known_are_refused(settings, reason):
+def test_criteria_and_optimizers_that_are_not_known_are_refused(settings, reason):
     with pytest.raises(NotStackable, match=reason):
         forward_of(nets.Dense, **settings)
 
