@@ -38,6 +38,7 @@ _ROOMS = (
     "relabel",
     "report",
     "splitters",
+    "testing",
     "training",
 )
 

@@ -55,6 +55,8 @@ class CLIMB(Algorithm):
     Defaults: config.py of shenzebang/Federated-Learning-Pytorch.
     """
 
+    telling = {"epsilon": 0, "dual_every": 1}
+    traffic = "M / M or M + 8 / M"
     neutral = {"dual_lr": 0.0}
     neutral_weights = "uniform"
 

@@ -65,6 +65,7 @@ class CReFF(Algorithm):
     Re-Training with Federated Features", IJCAI 2022, arXiv 2204.13399.
     """
 
+    traffic = "M + K * H / M + H"
     neutral_reason = "a classifier of the server predicts"
 
     def __init__(

@@ -52,6 +52,7 @@ class FedGraB(Algorithm):
     """
 
     loop_only = "draws the classes that it leaves alone for every batch, one client after the other"
+    traffic = "M / M + C"
     neutral_reason = "one-vs-all losses are the cross-entropy at no setting"
 
     def __init__(self, classes="tail", kp=10.0, ki=0.01, kd=0.1, head=None):

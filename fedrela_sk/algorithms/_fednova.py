@@ -51,6 +51,7 @@ class FedNova(Algorithm):
     Optimization", NeurIPS 2020, arXiv 2007.07481.
     """
 
+    traffic = "M + 8 / M"
     neutral_reason = "it is FedAvg where all clients take equally many steps, and nowhere else"
 
     def __init__(self, mu=0.0, prox="inside", tau_eff="without_pull", momentum=0.0):

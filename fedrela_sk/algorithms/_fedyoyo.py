@@ -71,6 +71,8 @@ class FedYoYo(Algorithm):
 
     sends_model = True
     loop_only = "draws views of every batch, one client after the other"
+    traffic = "M + C / M + C"
+    neutral_reason = "two views in one batch make other running variances of BatchNorm than one"
     neutral = {"strength": 0.0, "tau": 0.0, "noise": 0.0}
 
     def __init__(

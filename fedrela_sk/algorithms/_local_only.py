@@ -11,6 +11,7 @@ class LocalOnly(Algorithm):
     """
 
     averages = False
+    traffic = "0 / 0"
     neutral = None
     neutral_reason = "it never averages"
 

@@ -48,6 +48,7 @@ class RatioLoss(Algorithm):
     defaults: balanced-fl/Addressing-Class-Imbalance-FL.
     """
 
+    traffic = "M / M + C"
     neutral = {"beta": 0.0}
     neutral_weights = "uniform"
 

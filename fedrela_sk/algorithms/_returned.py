@@ -84,7 +84,7 @@ def check_query(value, where):
     return value
 
 
-def check_weights(value, n_clients, where):
+def check_weights(value, n_clients, where, signed=False):
     """Aggregation weights as an array of float64, one finite number >= 0 for each client.
 
     Parameters
@@ -93,6 +93,8 @@ def check_weights(value, n_clients, where):
         What `server_weights` returned.
     n_clients : int
     where : str
+    signed : bool, default=False
+        Whether they may be negative, for methods with an aggregator of their own.
 
     Returns
     -------
@@ -111,7 +113,7 @@ def check_weights(value, n_clients, where):
         raise ClientError(
             f"{where} must return one weight for each of its {n_clients} clients, got shape {weights.shape}."
         )
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    bad = np.flatnonzero(~(np.isfinite(weights) & (signed | (weights >= 0))))
     if len(bad):
         raise ClientError(
             f"{where} must return finite weights >= 0, got {weights[bad[0]]} at position {bad[0]}."

@@ -54,6 +54,7 @@ class SCAFFOLD(Algorithm):
     Learning", ICML 2020, arXiv 1910.06378.
     """
 
+    traffic = "2 * M / 2 * M"
     neutral_reason = "its corrections vanish only where all clients are alike"
 
     def __init__(self, option="II", server_lr=1.0):

@@ -124,7 +124,11 @@ class Server:
         weights = self._weighed[1][positions]
         numbers = np.array(numbers, dtype=np.int64)
         given = self.algorithm.server_weights(weights, numbers, state.method)
-        return check_weights(given, len(numbers), f"{self._hook('server_weights')} of round {round}").tolist()
+        where, signed = (
+            f"{self._hook('server_weights')} of round {round}",
+            self.algorithm.uses("server_aggregator"),
+        )
+        return check_weights(given, len(numbers), where, signed).tolist()
 
     def broadcast(self, state):
         """What the method sends beside the model, a `Broadcast`."""

@@ -18,6 +18,9 @@ from fedrela_sk.training import Loop
 class Clipped(Algorithm):
     """The method of docs/adding.md."""
 
+    sends_model = True
+    neutral = {"max_norm": 1e30}
+
     def __init__(self, max_norm=0.1):
         self.max_norm = max_norm
 
@@ -30,6 +33,9 @@ class Clipped(Algorithm):
 
 class Momentum(Algorithm):
     """State at the server and at every client, a report before each round, a draw at the client."""
+
+    neutral_reason = "its gradients carry on"
+    traffic = "M + C + 4 / M + C"  # a report of one number for each of three features, and of the round
 
     def server_query(self, round):
         return Query(self.client_report, self.server_gather, whom="all")
