@@ -15,5 +15,16 @@ check                  of what
 
 from fedrela_sk.exceptions import CheckError
 from fedrela_sk.testing._algorithm import check_algorithm
+from fedrela_sk.testing._engine import check_engine
+from fedrela_sk.testing._participation import check_participation
+from fedrela_sk.testing._relabeler import check_relabeler
+from fedrela_sk.testing._splitter import check_splitter
 
-__all__ = ["CheckError", "check_algorithm"]
+__all__ = [
+    "CheckError",
+    "check_algorithm",
+    "check_engine",
+    "check_participation",
+    "check_relabeler",
+    "check_splitter",
+]

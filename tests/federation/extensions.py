@@ -10,8 +10,7 @@ from torch import nn
 from fedrela_sk.algorithms import Algorithm, Broadcast, Query
 from fedrela_sk.local_data import Mixup
 from fedrela_sk.losses import PriorLoss
-from fedrela_sk.participation import Participation
-from fedrela_sk.participation._base import Choice
+from fedrela_sk.participation import Choice, Participation
 from fedrela_sk.training import Loop
 
 
@@ -78,6 +77,7 @@ class EveryOther(Participation):
 
     def _choose(self, round, stream, sizes, counts):
         chosen = tuple((k,) for k in range(len(sizes)) if (k + round) % 2 == 0)
+        chosen = chosen or ((0,),)  # there is one client, and it is not its turn
         return Choice(chosen, weights=tuple(float(stream.uniform(0.5, 1)) for _ in chosen))
 
 
