@@ -64,6 +64,9 @@ class Algorithm(BaseEstimator):
         Bytes that a client sends and receives in a round, "up / down", its first round aside and without the 8 of its
         weight: sums of products of numbers with M (the tensors of the model that travel and learn), C (one number for
         each class), H (the head) and K (classes of which the client has rows); " or " between what rounds may cost.
+    summary, keeps, source : str
+        For tables of methods: what it changes, in a line; what clients (c) and the server (s) keep from round to
+        round; authors and year.
     """
 
     averages = True
@@ -78,6 +81,9 @@ class Algorithm(BaseEstimator):
     neutral_weights = "size"
     telling = {}
     traffic = "M / M"
+    summary = ""
+    keeps = ""
+    source = ""
 
     # --- before round 0 ---------------------------------------------------------------------------------------
 

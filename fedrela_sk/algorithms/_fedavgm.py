@@ -30,6 +30,9 @@ class FedAvgM(Algorithm):
     Classification", arXiv 1909.06335.
     """
 
+    summary = "momentum at the server"
+    keeps = "s: M"
+    source = "Hsu et al. 2019"
     neutral = {"momentum": 0.0}
 
     def __init__(self, momentum=0.9, server_lr=1.0, form="heavy_ball"):

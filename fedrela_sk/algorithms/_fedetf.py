@@ -54,6 +54,10 @@ class FedETF(Algorithm):
     Yang et al., "Inducing Neural Collapse in Imbalanced Learning", NeurIPS 2022 (dot regression).
     """
 
+    summary = (
+        'a fixed simplex head on projected features; `form="dot_regression"`: the released FedReLa code\'s'
+    )
+    source = "Li et al. 2023"
     neutral_reason = "its head is fixed"
 
     def __init__(self, form="official", gamma=1.0, absent="one", counts="original", head=None):

@@ -37,6 +37,8 @@ class FedLC(Algorithm):
     ICML 2022.
     """
 
+    summary = "logits calibrated by the client's own class counts"
+    source = "Zhang et al. 2022"
     neutral = {"tau": 0.0}
 
     def __init__(self, tau=1.0, absent="one", counts="original"):

@@ -42,6 +42,8 @@ class FedNPC(Algorithm):
     Federated Long-tailed Learning", CVPR Findings 2026; code: github.com/JintongGao/FedNPC.
     """
 
+    summary = "FedAvg; the classifier is calibrated on noise before it predicts"
+    source = "as in its code, 2026"
     neutral = {"n_steps": 0}
 
     def __init__(self, n_steps=5, n_rows=10_000, lr=0.1, momentum=0.9, head=None):

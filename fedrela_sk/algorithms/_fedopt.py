@@ -75,6 +75,10 @@ class FedAdagrad(_FedOpt):
     ICLR 2021, arXiv 2003.00295, Algorithm 2.
     """
 
+    summary = "Adagrad at the server"
+    keeps = "s: 2 M"
+    source = "Reddi et al. 2021"
+
     def __init__(self, server_lr=0.1, beta_1=0.0, epsilon=1e-3, initial_accumulator=None):
         self.server_lr = server_lr
         self.beta_1 = beta_1
@@ -103,6 +107,10 @@ class FedAdam(_FedOpt):
     ----------
     Reddi et al. 2021, as in `FedAdagrad`.
     """
+
+    summary = "Adam at the server"
+    keeps = "s: 2 M"
+    source = "Reddi et al. 2021"
 
     def __init__(
         self,
@@ -144,6 +152,10 @@ class FedYogi(FedAdam):
     ----------
     Reddi et al. 2021, as in `FedAdagrad`.
     """
+
+    summary = "Yogi at the server"
+    keeps = "s: 2 M"
+    source = "Reddi et al. 2021"
 
     def _second(self, v, square):
         return v - (1 - self.beta_2) * square * torch.sign(v - square)

@@ -52,6 +52,9 @@ class FedROD(Algorithm):
     arXiv 2107.00778.
     """
 
+    summary = "a balanced generic head and a personal one"
+    keeps = "c: a head"
+    source = "Chen, Chao 2022"
     neutral = {"gamma": 0.0}
 
     def __init__(self, gamma=1.0, absent="one", counts="original", head=None):

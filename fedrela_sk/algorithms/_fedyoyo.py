@@ -69,6 +69,9 @@ class FedYoYo(Algorithm):
     in Federated Learning under Heterogeneous and Long-tailed Data", ICCV 2025, arXiv 2503.06916.
     """
 
+    summary = "an estimated prior adjusts logits; self-distillation between two views"
+    keeps = "s: C"
+    source = "2025, as in its code"
     sends_model = True
     loop_only = "draws views of every batch, one client after the other"
     traffic = "M + C / M + C"

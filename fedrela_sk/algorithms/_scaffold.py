@@ -54,6 +54,9 @@ class SCAFFOLD(Algorithm):
     Learning", ICML 2020, arXiv 1910.06378.
     """
 
+    summary = "gradients corrected by what each client usually adds"
+    keeps = "c: M, s: M"
+    source = "Karimireddy et al. 2020"
     traffic = "2 * M / 2 * M"
     neutral_reason = "its corrections vanish only where all clients are alike"
 
