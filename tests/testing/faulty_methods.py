@@ -1,11 +1,9 @@
-"""Methods with one planted fault each, and what `check_algorithm` says of it."""
+"""Methods with one planted fault each."""
 
 import random
-import threading
 
 import numpy as np
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 from fedrela_sk.aggregation import WeightedMean
@@ -296,45 +294,3 @@ class HoldsALock(Sound):
     def __init__(self, strength=0.1, lock=None):
         super().__init__(strength)
         self.lock = lock
-
-
-# the ten that issue 10 names come first
-FAULTS = {
-    "writes to self": (WritesToSelf(), "client_finish writes nothing to self. Seen: self.*last_"),
-    "global random state, random": (DrawsFromRandom(), "client_finish uses no global random state.* of random has"),
-    "global random state, numpy": (DrawsFromNumPy(), "server_step uses no global random state.* of numpy has"),
-    "global random state, torch": (DrawsFromTorch(), "client_penalty uses no global random state.* of torch has"),
-    "sends more than declared": (SendsMoreThanItDeclares(), "sends what it declares, traffic = .*bytes of round 1"),
-    "forgets neutral": (ForgetsNeutral(), "under which parameters it equals FedAvg.*neither neutral nor"),
-    "scalar from client_finish": (SendsAScalar(), "hooks return what they should.*finish gave '0.weight' with"),
-    "NaN": (SendsNaN(), "what it computes is finite. Seen: The update of client 0 in round 0 is not finite"),
-    "depends on client order": (GoesByTheLastClient(), "do not depend on client order. Seen: updates"),
-    "drops the criterion": (DropsTheCriterion(), "goes by the criterion.*label smoothing of the"),
-    "changes the caller's net": (TrainsItsTeacher(teacher=nn.Linear(2, 2)), "writes nothing to self.*teacher"),
-    "differs between engines": (DiffersBetweenEngines(), "both engines give the same. Seen: .* differ by"),
-    # further ones
-    "writes to a parameter": (WritesToAParameter(), "server_step writes nothing to self.*seen"),
-    "writes to its class": (WritesToTheClass(), "a fit writes nothing to itself. Seen: it writes to the class.*seen"),
-    "broadcasts more than declared": (BroadcastsMoreThanItDeclares(), "sends what it declares.*bytes of round 1"),
-    "sends views": (SendsViews(), "no more than the history counts.*hold .* bytes of memory"),
-    "is not neutral": (IsNotNeutral(), r"under neutral = \{'strength': 0.0\} it equals FedAvg. Seen: .*net Dense"),
-    "moves statistics twice": (MovesStatisticsTwice(), "equals FedAvg. Seen: .*net Normed.*copied_buffers"),
-    "is FedAvg by a misspelled hook": (IsFedAvg(), "another method than FedAvg.*check the spelling"),
-    "no pair from client_finish": (SendsNoPair(), "client_finish at client 0 in round 0 must return the pair"),
-    "loss of NaN": (HasALossOfNaN(), "what it computes is finite"),
-    "goes by the first report": (GoesByTheFirstReport(), "client order. Seen: reports that come from the last"),
-    "leaks to the next client": (LeaksToTheNextClient(), "on nothing that another client left"),
-    "drops row weights": (DropsRowWeights(), "both engines give the same|row weights of the criterion"),
-    "stops parameters from learning": (StopsParametersFromLearning(), "client_begin changes nothing.*requires_grad"),
-    "leaves evaluation mode": (LeavesEvaluationMode(), "client_begin changes nothing .*modes of its layers"),
-    "adds in place": (AddsInPlace(), "server_step changes nothing that it is given"),
-    "fills a dictionary": (FillsADictionary(), "client_correct changes nothing that it is given"),
-    "branches on a tensor": (BranchesOnATensor(), "both engines give the same. Seen: .*vmap|data-dependent"),
-    "a hook of an old name": (OfAnOldName(), "defines 'penalty', a hook of earlier versions.*client_penalty"),
-    "server_query of another type": (QueriesWithADictionary(), "server_query of round 0 must return a .*Query"),
-    "server_broadcast of another type": (BroadcastsADictionary(), "must return a fedrela_sk.algorithms.Broadcast"),
-    "negative weights": (WeighsByMinus(), "server_weights of round 0 must return finite weights >= 0"),
-    "weights of another shape": (WeighsTooFew(), "server_weights of round 0 must return one weight for each"),
-    "works in the constructor": (ChecksInTheConstructor(), "stores its parameters .*constructor either does"),
-    "cannot be pickled": (HoldsALock(lock=threading.Lock()), "it can be copied|stores its parameters"),
-}  # fmt: skip

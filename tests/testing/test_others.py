@@ -9,13 +9,13 @@ from fedrela_sk.participation import ClusteredSampling, Mediators, OptimalSampli
 from fedrela_sk.testing import check_engine, check_participation, check_relabeler, check_splitter
 from fedrela_sk.training import Loop, Stacked
 from tests.federation import extensions
-from tests.testing import faulty_others as faulty
+from tests.testing import faulty_engines, faulty_relabelers, faulty_rules, faulty_splitters
 
 TABLES = {
-    check_participation: faulty.RULES,
-    check_splitter: faulty.SPLITTERS,
-    check_relabeler: faulty.RELABELERS,
-    check_engine: faulty.ENGINES,
+    check_participation: faulty_rules.RULES,
+    check_splitter: faulty_splitters.SPLITTERS,
+    check_relabeler: faulty_relabelers.RELABELERS,
+    check_engine: faulty_engines.ENGINES,
 }
 FAULTS = [
     pytest.param(check, thing, message, id=f"{check.__name__}, {fault}")
@@ -42,7 +42,7 @@ def test_a_planted_fault_is_caught_and_named(check, thing, message):
         Mediators(2),
         Mediators(2, share=0.5),
         extensions.EveryOther(),
-        faulty.Everybody(),
+        faulty_rules.Everybody(),
     ],
     ids=repr,
 )
@@ -64,7 +64,7 @@ def test_rules_pass(rule):
         StratifiedKFold(3, shuffle=True, random_state=0),
         GroupKFold(3),
         extensions.Thirds(),
-        faulty.Thirds(),
+        faulty_splitters.Thirds(),
     ],
     ids=repr,
 )
@@ -85,7 +85,7 @@ def test_a_splitter_for_certain_rows_is_checked_on_them():
         FedReLaRelabeler(0),
         FedReLaRelabeler(0.2, random_state=3),
         extensions.FlipsTenth(),
-        faulty.Likeliest(),
+        faulty_relabelers.Likeliest(),
     ],
     ids=lambda relabeler: type(relabeler).__name__,
 )
@@ -94,7 +94,9 @@ def test_relabelers_pass(relabeler):
 
 
 @pytest.mark.parametrize(
-    "engine", [Loop(), Stacked(), Stacked(chunk_size=2), extensions.Reversed(), faulty.OnTasks()], ids=repr
+    "engine",
+    [Loop(), Stacked(), Stacked(chunk_size=2), extensions.Reversed(), faulty_engines.OnTasks()],
+    ids=repr,
 )
 def test_engines_pass(engine):
     check_engine(engine)
