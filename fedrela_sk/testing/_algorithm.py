@@ -1,5 +1,7 @@
 """`check_algorithm`: the promises of a federated method, on short fits."""
 
+from contextlib import suppress
+
 import numpy as np
 import torch
 from sklearn.base import clone
@@ -16,6 +18,7 @@ from fedrela_sk.testing._promise import (
     seeded_globals,
     untouched,
 )
+from fedrela_sk.testing._stated import check_stated
 from fedrela_sk.testing._traffic import check_traffic
 from fedrela_sk.testing._walk import changes, snapshot
 from fedrela_sk.testing._watching import BackToFront, SentBackToFront, Watching
@@ -63,7 +66,7 @@ def check_algorithm(method):
             f"check_algorithm takes an instance of an Algorithm, such as FedProx(mu=0.1), got {method!r}."
         )
     check_parameters(method)
-    _check_neutral_is_stated(method)
+    check_stated(method)
     plain = _check_hooks(method)
     for promise in (
         _check_order,
@@ -76,16 +79,6 @@ def check_algorithm(method):
         promise(method, plain)
     _check_criterion(method)
     _check_callers_net(method)
-
-
-def _check_neutral_is_stated(method):
-    if method.neutral is None and method.neutral_reason == "not stated":
-        raise broken(
-            method,
-            "it states under which parameters it equals FedAvg, or why it never does",
-            "neither neutral nor neutral_reason is stated",
-            'write neutral = {"strength": 0.0} in the class, or neutral_reason = "its head is another one"',
-        )
 
 
 def _fitted(method, **params):
@@ -102,22 +95,41 @@ def _fitted(method, **params):
 
 
 def _check_hooks(method):
-    """A fit with watched hooks, and one as it is, which is returned; what travels is counted in it."""
-    notes, engine = [], Watching()
-    watched = probed(method, notes)
-    try:
-        fit(watched)
-    except Exception:
-        if notes:
-            raise notes[0] from None
-    if notes:
-        raise notes[0]
+    """Fits with watched hooks, and one as it is, which is returned; what travels is counted in it."""
+    with untouched(method, "a fit"):
+        for module in (Dense, Normed):
+            _fit_watched(method, module)
+    engine = Watching()
     with untouched(method, "a fit"):
         plain = _fitted(method, engine=engine)
     check_traffic(method, plain, engine)
+    _check_states(method, engine)
     if not np.isfinite(answers(plain)).all():
         raise broken(method, "its posteriors are finite", "a NaN or an infinity", "see predict_params")
     return plain
+
+
+def _fit_watched(method, module):
+    """Raise the first fault that watched hooks note; what stops the fit is told by later fits."""
+    notes = []
+    with suppress(Exception):
+        fit(probed(method, notes), module=module)
+    if notes:
+        raise notes[0]
+
+
+def _check_states(method, engine):
+    """What clients keep is finite: the engines look only at what is sent."""
+    for _, instructions, updates in engine.rounds:
+        for update in updates:
+            bad = [name for name, tensor in update.state.items() if not torch.isfinite(tensor).all()]
+            if bad:
+                raise broken(
+                    method,
+                    "what clients keep from round to round is finite",
+                    f"{bad[0]!r} in the state of client {update.client.key} after round {instructions.round} is not",
+                    "see what client_init and client_finish return",
+                )
 
 
 def _check_one_seed(method, plain):

@@ -6,6 +6,7 @@ import torch
 
 from fedrela_sk import FedReLaRelabeler
 from fedrela_sk.algorithms import SCAFFOLD, FedDyn
+from fedrela_sk.losses import LDAMLoss
 from fedrela_sk.testing._problem import answers, fit, furthest, made_rows
 from fedrela_sk.testing._promise import (
     broken,
@@ -45,6 +46,9 @@ def _jobs():
         "a loss of the method's": {"algorithm": "fedrod"},
         "tensors that stay at clients": {"algorithm": "local_only", "participation": 0.6},
         "row weights and class weights": {"sample_weight": weights, "class_weight": "balanced"},
+        "how far training has come, for losses that go by it": {
+            "net_params": {"criterion": LDAMLoss, "criterion__defer": 0.5}
+        },
         "the schedule of the learning rate": {"lr_schedule": 0.5},
         "rows that clients' samplers made": {"local_data": _TwiceTheRarest()},
         "recorded posteriors": {

@@ -8,6 +8,7 @@ from sklearn.base import clone
 from fedrela_sk.algorithms import Algorithm
 from fedrela_sk.testing._promise import broken, drawn, generators, global_draws
 from fedrela_sk.testing._walk import changes, snapshot
+from fedrela_sk.training import Model
 
 HOOKS = [
     name for name, value in vars(Algorithm).items() if callable(value) and name[0] != "_" and name != "uses"
@@ -16,6 +17,8 @@ HOOKS = [
 _FACTS = ("personal", "loop_only", "sends_model", "own_loss", "bare_loss")
 # hooks under a stream of torch's generator of their own
 _MAY_DRAW = {"prepare_module", "server_train", "predict_params"}
+# a training pass moves BatchNorm's running statistics
+_MAY_MOVE_BUFFERS = {"prepare_module", "client_loss"}
 
 
 def probed(method, notes, reverse=False):
@@ -47,6 +50,7 @@ def _watched(method, hook, function, notes, reverse=False):
     def call(*args, **kwargs):
         given = {"self": vars(args[0])} if isinstance(args[0], Algorithm) else {}
         given |= {} if hook == "prepare_module" else _named(args, kwargs)
+        given |= {} if hook in _MAY_MOVE_BUFFERS else _buffers(args)
         before, states = snapshot(given), generators()
         result = function(*args, **kwargs)
         changed, library = changes(before, snapshot(given)), drawn(states, quiet)
@@ -63,6 +67,12 @@ def _watched(method, hook, function, notes, reverse=False):
 
 def _named(args, kwargs):
     return {f"argument {i}": arg for i, arg in enumerate(args) if not isinstance(arg, Algorithm)} | kwargs
+
+
+def _buffers(args):
+    """Buffers of the models among some arguments, which only a training pass may move."""
+    models = {f"argument {i}": arg.module for i, arg in enumerate(args) if isinstance(arg, Model)}
+    return {f"{place}, its buffers": dict(module.named_buffers()) for place, module in models.items()}
 
 
 def _written(method, hook, change):

@@ -56,15 +56,13 @@ def check_parameters(subject):
 
 
 @contextmanager
-def untouched(subject, what="it"):
-    """A block that writes nothing to an object and to no attribute of its class."""
-    before, before_class = snapshot(vars(subject)), snapshot(_class_attributes(subject))
+def untouched(subject, what="it", places=("self", "the class")):
+    """A block that writes nothing to an object and to no attribute of its class, or to one of the two only."""
+    looks = {"self": vars, "the class": _class_attributes}
+    before = {place: snapshot(looks[place](subject)) for place in places}
     yield
-    for place, old, new in (
-        ("self", before, snapshot(vars(subject))),
-        ("the class", before_class, snapshot(_class_attributes(subject))),
-    ):
-        changed = changes(old, new)
+    for place, old in before.items():
+        changed = changes(old, snapshot(looks[place](subject)))
         if changed:
             raise broken(
                 subject,
@@ -75,12 +73,12 @@ def untouched(subject, what="it"):
 
 
 def _class_attributes(subject):
-    """Attributes of the object's classes that can be changed in place."""
+    """Plain attributes of the object's classes, those that can be changed in place and those that cannot."""
     return {
         f"{kind.__name__}.{name}": value
         for kind in type(subject).__mro__
         for name, value in vars(kind).items()
-        if isinstance(value, dict | list | set | np.ndarray | torch.Tensor) and not name.startswith("__")
+        if not (name.startswith("__") or callable(value) or hasattr(value, "__get__"))
     }
 
 

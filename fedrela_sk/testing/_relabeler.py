@@ -8,7 +8,7 @@ from sklearn.base import clone
 from fedrela_sk.exceptions import LabelError
 from fedrela_sk.relabel import check_answer
 from fedrela_sk.testing._problem import fit
-from fedrela_sk.testing._promise import broken, no_global_draws, refused
+from fedrela_sk.testing._promise import broken, no_global_draws, refused, untouched
 from fedrela_sk.testing._walk import changes, snapshot
 
 _N_ROWS = 40
@@ -105,7 +105,7 @@ def _own_parameters(relabeler):
 def _check_rows(relabeler, names, Q, y, uniforms):
     given = {"posteriors": Q, "labels": y, "uniforms": uniforms}
     before, passed = snapshot(given), snapshot(vars(relabeler))
-    with no_global_draws(relabeler, "relabel"):
+    with no_global_draws(relabeler, "relabel"), untouched(relabeler, "relabel", ("the class",)):
         answer = _answer(relabeler, names, **dict(zip(("Q", "y", "uniforms"), given.values(), strict=True)))
     changed = changes(before, snapshot(given)) + changes(passed, snapshot(vars(relabeler)))
     if changed:

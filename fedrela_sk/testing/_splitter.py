@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 
 from fedrela_sk.testing._problem import fit, made_rows
-from fedrela_sk.testing._promise import broken, no_global_draws, refused
+from fedrela_sk.testing._promise import broken, no_global_draws, refused, untouched
 from fedrela_sk.testing._walk import changes, snapshot
 
 
@@ -17,7 +17,7 @@ def check_splitter(splitter, X=None, y=None, groups=None):
     2. The same splitter cuts the same rows in the same way, without a draw from a global generator.
     3. It leaves X, y and groups as they are, and writes to itself only attributes that end in "_".
     4. `get_n_splits` gives the number of test sets, or a number that it was told where some are empty.
-    5. A federation trains on its clients.
+    5. It cuts rows whose labels are strings, and a federation trains on its clients.
 
     Parameters
     ----------
@@ -45,6 +45,7 @@ def check_splitter(splitter, X=None, y=None, groups=None):
     _check_same(splitter, parts, rows)
     _check_number(splitter, parts, rows)
     if made:
+        _check_names(splitter, rows)
         with refused(splitter, "a federation trains on its clients", "see the message"):
             fit(clients=splitter, n_rounds=1) if not _needs_groups(splitter, rows) else None
 
@@ -64,6 +65,18 @@ def _split(splitter, rows):
         return [tuple(np.asarray(part) for part in pair) for pair in splitter.split(X, y, groups)]
 
 
+def _check_names(splitter, rows):
+    """Labels are names: nothing can be computed with them."""
+    X, y, groups = rows
+    promise, mend = (
+        "it cuts rows with labels of any type",
+        "number them first: np.unique(y, return_inverse=True)",
+    )
+    with refused(splitter, promise, mend), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        list(splitter.split(X, np.array(["ant", "bee", "cow"])[y], groups))
+
+
 def _needs_groups(splitter, rows):
     """Whether it cannot cut rows that come without groups."""
     try:
@@ -77,7 +90,7 @@ def _check_traces(splitter, rows):
     """What it yields, once; it draws, changes and writes nothing that it should not."""
     given = dict(zip(("X", "y", "groups"), rows, strict=True))
     before, own = snapshot(given), snapshot(_parameters(splitter))
-    with no_global_draws(splitter, "split"):
+    with no_global_draws(splitter, "split"), untouched(splitter, "split", ("the class",)):
         parts = _split(splitter, rows)
     for thing, changed in (("X, y and groups", changes(before, snapshot(given))), ("its parameters",
                            changes(own, snapshot(_parameters(splitter))))):  # fmt: skip
