@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # what `__getattr__` loads, for editors and type checkers
         relabel,
         report,
         splitters,
+        testing,
         training,
     )
     from fedrela_sk.federation import FederatedClassifier, load_model, save_model
@@ -63,6 +64,7 @@ _ROOMS = (
     "relabel",
     "report",
     "splitters",
+    "testing",
     "training",
 )
 
@@ -94,6 +96,7 @@ __all__ = [
     "report",
     "save_model",
     "splitters",
+    "testing",
     "training",
 ]
 

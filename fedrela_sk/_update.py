@@ -1,5 +1,6 @@
 """Records exchanged in a round: who a client is, what it sends after training, what of that goes on record."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,21 +111,21 @@ class ClientUpdate:
     recorded: dict = field(default_factory=dict)
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> Any:
         """Bytes of everything that is sent, the weight included; 0 where nothing is."""
         return sum(sent_nbytes(self.tensors, ()).values())
 
     n_clients = 1
 
-    def add_to(self, aggregator):
+    def add_to(self, aggregator: Any) -> None:
         """Add what is sent to an aggregator."""
         aggregator.add(self.tensors, self.weight)
 
-    def singles(self):
+    def singles(self) -> Any:
         """This update, as the only one of its kind."""
         return (self,)
 
-    def receipts(self, model):
+    def receipts(self, model: Any) -> Any:
         """One `Receipt`; `model` are the names of the model's tensors."""
         return [Receipt(self.client, self.n_steps, self.loss, self.notes, sent_nbytes(self.tensors, model))]
 
@@ -157,11 +158,11 @@ class ChunkUpdate:
     recorded: dict = field(default_factory=dict)
 
     @property
-    def n_clients(self):
+    def n_clients(self) -> Any:
         """Clients whose updates these are."""
         return len(self.clients)
 
-    def add_to(self, aggregator):
+    def add_to(self, aggregator: Any) -> None:
         """Add what is sent to an aggregator, in one operation a tensor where it can."""
         if hasattr(aggregator, "add_stack"):
             aggregator.add_stack(self.tensors, self.weights)
@@ -169,7 +170,7 @@ class ChunkUpdate:
         for single in self.singles():
             single.add_to(aggregator)
 
-    def receipts(self, model):
+    def receipts(self, model: Any) -> Any:
         """One `Receipt` per client; `model` are the names of the model's tensors."""
         each = sent_nbytes(self.tensors, model, len(self.clients))
         return [
@@ -179,7 +180,7 @@ class ChunkUpdate:
             )
         ]
 
-    def singles(self):
+    def singles(self) -> Iterator[Any]:
         """One `ClientUpdate` per client; tensors are views."""
         for i, client in enumerate(self.clients):
             tensors, kept, state = (

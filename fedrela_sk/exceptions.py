@@ -41,6 +41,10 @@ class ModelFileError(FedReLaError, ValueError):
     """A model cannot be written to files, or files hold none that can be read safely."""
 
 
+class CheckError(FedReLaError, AssertionError):
+    """A check of `fedrela_sk.testing` failed: the promise, what was seen, and how to mend it."""
+
+
 class FedReLaWarning(UserWarning):
     """Base of every warning of the package: the result is right, but look at this."""
 

@@ -12,6 +12,7 @@ CLASSES = {
     if kind.__module__ == exceptions.__name__
 }
 BUILTINS = {
+    "CheckError": AssertionError,
     "ClientError": ValueError,
     "DatasetError": OSError,
     "GroupsError": ValueError,

@@ -17,7 +17,7 @@ ORDER = [
     "_version", "_typing", "exceptions", "_warnings", "_deprecation", "_sklearn", "_containers", "_labels", "_checks",
     "_optional", "_philox", "_random", "_apportion", "_tree", "_update",
     "datasets", "imbalance", "splitters", "nets", "losses", "relabel", "aggregation", "participation",
-    "local_data", "algorithms", "training", "metrics", "report", "federation", "plots", "flower", "_main",
+    "local_data", "algorithms", "training", "metrics", "report", "federation", "plots", "flower", "testing", "_main",
 ]  # fmt: skip
 FREE = {"__init__", "__main__"}
 FILES = sorted(ROOT.rglob("*.py"))

@@ -1,9 +1,16 @@
-"""How a federated method differs from FedAvg: one paper, one file, one row in `ALGORITHMS`."""
+"""How a federated method differs from FedAvg: one paper, one file, one row in `ALGORITHMS`.
+
+Beside the methods there is what authors of others need: the base `Algorithm` with its hooks, the records that hooks
+are given and return, and small tools. Ranges of hyper-parameters: `check_at_least`, `check_choice`, `check_flag`,
+`check_whole`. Steps of the server: `displacement`, `moved`. Tensors beside the model's: `tagged`, `untagged`.
+"""
 
 from fedrela_sk.algorithms._balancefl import BalanceFL
 from fedrela_sk.algorithms._base import Algorithm
+from fedrela_sk.algorithms._checks import check_at_least, check_choice, check_flag, check_whole
 from fedrela_sk.algorithms._climb import CLIMB
 from fedrela_sk.algorithms._creff import CReFF
+from fedrela_sk.algorithms._displacement import displacement, moved
 from fedrela_sk.algorithms._fedavg import FedAvg
 from fedrela_sk.algorithms._fedavgm import FedAvgM
 from fedrela_sk.algorithms._feddyn import FedDyn
@@ -25,6 +32,7 @@ from fedrela_sk.algorithms._moon import MOON
 from fedrela_sk.algorithms._ratio_loss import RatioLoss
 from fedrela_sk.algorithms._records import Broadcast, Job, Local, LocalRun, Query, Recipe, RoundFacts
 from fedrela_sk.algorithms._scaffold import SCAFFOLD
+from fedrela_sk.algorithms._tags import tagged, untagged
 
 ALGORITHMS = {
     "balancefl": BalanceFL,
@@ -89,4 +97,12 @@ __all__ = [
     "RatioLoss",
     "Recipe",
     "RoundFacts",
+    "check_at_least",
+    "check_choice",
+    "check_flag",
+    "check_whole",
+    "displacement",
+    "moved",
+    "tagged",
+    "untagged",
 ]

@@ -49,6 +49,8 @@ class BalanceFL(Algorithm):
     IPSN 2022. Formulas and defaults: sxontheway/BalanceFL; the paper was not available to us.
     """
 
+    summary = "balanced batches, noise on features, absent classes kept by distillation"
+    source = "Shuai et al. 2022"
     loop_only = "draws feature noise for every batch, one client after the other"
     neutral_reason = "its batches are balanced at every setting"
 

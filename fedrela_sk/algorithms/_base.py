@@ -72,8 +72,19 @@ class Algorithm(BaseEstimator):
     neutral : dict or None
         Hyper-parameters under which the method equals FedAvg; None where `neutral_reason` says why there
         are none.
+    neutral_reason : str
+        Why there are none; or, beside `neutral`, why it does not hold with BatchNorm.
     neutral_weights : {"size", "uniform"}
         `client_weight` of the FedAvg that the neutral setting equals.
+    telling : dict
+        Hyper-parameters under which the method differs from FedAvg within a few rounds, where its own do not.
+    traffic : str
+        Bytes that a client sends and receives in a round, "up / down", its first round aside and without the 8 of its
+        weight: sums of products of numbers with M (the tensors of the model that travel and learn), C (one number for
+        each class), H (the head) and K (classes of which the client has rows); " or " between what rounds may cost.
+    summary, keeps, source : str
+        For tables of methods: what it changes, in a line; what clients (c) and the server (s) keep from round to
+        round; authors and year.
     """
 
     averages = True
@@ -86,6 +97,11 @@ class Algorithm(BaseEstimator):
     neutral: dict[str, Any] | None = None
     neutral_reason = "not stated"
     neutral_weights = "size"
+    telling: dict[str, Any] = {}
+    traffic = "M / M"
+    summary = ""
+    keeps = ""
+    source = ""
 
     # --- before round 0 ---------------------------------------------------------------------------------------
 

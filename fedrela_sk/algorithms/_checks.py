@@ -2,6 +2,7 @@
 
 import math
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,9 @@ from fedrela_sk.losses._checks import check_choice
 __all__ = ["check_at_least", "check_choice", "check_flag", "check_whole"]
 
 
-def check_at_least(name, value, low, high=math.inf, *, above=False, below=False):
+def check_at_least(
+    name: str, value: float, low: float, high: float = math.inf, *, above: bool = False, below: bool = False
+) -> None:
     """Refuse a hyper-parameter outside ``[low, high]``.
 
     Parameters
@@ -39,7 +42,7 @@ def check_at_least(name, value, low, high=math.inf, *, above=False, below=False)
     raise ValueError(f"{name} must be a finite number {relation}{limit}, got {value!r}.")
 
 
-def check_flag(name, value):
+def check_flag(name: Any, value: Any) -> None:
     """Refuse a hyper-parameter that is neither True nor False.
 
     Raises
@@ -51,7 +54,7 @@ def check_flag(name, value):
         raise ValueError(f"{name} must be True or False, got {value!r}.")
 
 
-def check_whole(name, value, low):
+def check_whole(name: Any, value: Any, low: Any) -> None:
     """Refuse a hyper-parameter that is no whole number of at least `low`.
 
     Raises

@@ -58,6 +58,11 @@ class CLIMB(Algorithm):
     Defaults: config.py of shenzebang/Federated-Learning-Pytorch.
     """
 
+    summary = "clients far above the mean loss get more weight; all clients report a loss every 5 rounds"
+    keeps = "s: one dual per client"
+    source = "Shen et al. 2022"
+    telling = {"epsilon": 0, "dual_every": 1}
+    traffic = "M / M or M + 8 / M"
     neutral = {"dual_lr": 0.0}
     neutral_weights = "uniform"
 

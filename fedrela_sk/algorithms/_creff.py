@@ -68,6 +68,10 @@ class CReFF(Algorithm):
     Re-Training with Federated Features", IJCAI 2022, arXiv 2204.13399.
     """
 
+    summary = "a classifier re-trained on the server from class gradients"
+    keeps = "s: features, classifier"
+    source = "Shang et al. 2022"
+    traffic = "M + K * H / M + H"
     neutral_reason = "a classifier of the server predicts"
 
     def __init__(

@@ -192,7 +192,11 @@ def check_sharing(method, names):
     ------
     ValueError
     """
-    name, shared = type(method).__name__, tuple(method.shared(tuple(names)))
+    names = tuple(names)
+    name, shared = type(method).__name__, tuple(method.shared(names))
+    unknown = [one for one in shared if one not in names]
+    if unknown:
+        raise ValueError(f"{name}.shared names {unknown[0]!r}, which is no tensor of the net: {list(names)}.")
     if method.averages and not shared:
         raise ValueError(
             f"{name}.shared gives no tensor, so that the global model would stay as it was drawn. State averages = "

@@ -1,9 +1,13 @@
 """What the server does with the mean displacement of the round's clients, in float64."""
 
+from typing import Any
+
 import torch
 
+from fedrela_sk._typing import Tensors
 
-def displacement(params, aggregated, trainable):
+
+def displacement(params: Tensors, aggregated: Tensors, trainable: Any) -> Any:
     """Mean displacement of the parameters that learn, ``{name: float64 tensor}``.
 
     Parameters
@@ -17,7 +21,7 @@ def displacement(params, aggregated, trainable):
     return {name: aggregated[name].to(torch.float64) - params[name].to(torch.float64) for name in trainable}
 
 
-def moved(params, aggregated, steps):
+def moved(params: Tensors, aggregated: Tensors, steps: Any) -> Tensors:
     """The new global model: parameters in `steps` move by them, all other tensors are the mean.
 
     Parameters

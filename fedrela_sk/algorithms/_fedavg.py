@@ -26,6 +26,8 @@ class FedAvg(Algorithm):
     from Decentralized Data", AISTATS 2017.
     """
 
+    summary = "nothing; a server rate"
+    source = "McMahan et al. 2017"
     neutral: dict[str, Any] | None = {}
     neutral_reason = "it is FedAvg"
 

@@ -33,6 +33,9 @@ class FedAvgM(Algorithm):
     Classification", arXiv 1909.06335.
     """
 
+    summary = "momentum at the server"
+    keeps = "s: M"
+    source = "Hsu et al. 2019"
     neutral = {"momentum": 0.0}
 
     def __init__(

@@ -59,6 +59,12 @@ class FedDyn(Algorithm):
     Regularization", ICLR 2021, arXiv 2111.04263.
     """
 
+    summary = (
+        "a linear and a quadratic term that align the clients' optima; `clip=10.0`, `by_rows=True`: the "
+        "released code's"
+    )
+    keeps = "c: M, s: M"
+    source = "Acar et al. 2021"
     neutral_reason = "alpha=0 is not defined: the server divides by alpha"
 
     def __init__(

@@ -57,6 +57,10 @@ class FedETF(Algorithm):
     Yang et al., "Inducing Neural Collapse in Imbalanced Learning", NeurIPS 2022 (dot regression).
     """
 
+    summary = (
+        'a fixed simplex head on projected features; `form="dot_regression"`: the released FedReLa code\'s'
+    )
+    source = "Li et al. 2023"
     neutral_reason = "its head is fixed"
 
     def __init__(

@@ -54,7 +54,11 @@ class FedGraB(Algorithm):
     Its script leaves the classifier out of the optimizer; here it learns.
     """
 
+    summary = "one-vs-all losses whose gradients are balanced by controllers"
+    keeps = "c: 4 C, s: C"
+    source = "Xiao et al. 2023"
     loop_only = "draws the classes that it leaves alone for every batch, one client after the other"
+    traffic = "M / M + C"
     neutral_reason = "one-vs-all losses are the cross-entropy at no setting"
 
     def __init__(

@@ -33,6 +33,9 @@ class FedIR(Algorithm):
     arXiv 2003.08082.
     """
 
+    summary = "rows weighed towards a common class prior; counts are sent once"
+    keeps = "s: C"
+    source = "Hsu et al. 2020"
     bare_loss = False
     neutral_reason = (
         "weights come from the data: they are 1 only where a client's class shares are the target's"

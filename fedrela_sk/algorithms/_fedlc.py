@@ -39,6 +39,8 @@ class FedLC(Algorithm):
     ICML 2022.
     """
 
+    summary = "logits calibrated by the client's own class counts"
+    source = "Zhang et al. 2022"
     neutral = {"tau": 0.0}
 
     def __init__(

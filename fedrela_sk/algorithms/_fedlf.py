@@ -55,6 +55,8 @@ class FedLF(Algorithm):
     Learning", ACML 2024, arXiv 2409.12105; code: github.com/18sym/FedLF.
     """
 
+    summary = "scaled logits, class centers, decorrelated features"
+    source = "as in its code, 2024"
     neutral_reason = "its logits have no biases"
 
     def __init__(

@@ -71,6 +71,12 @@ class FedLoGe(Algorithm):
     under Long-tailed Data", ICLR 2024, arXiv 2401.08977.
     """
 
+    summary = (
+        "a sparse fixed head trains the features; realigned global and personal heads predict; "
+        '`predict_head="sparse"`, `relabel_head="sparse"`: the released FedReLa code\'s'
+    )
+    keeps = "c: a head"
+    source = "Xiao et al. 2024"
     neutral_reason = "a fixed classifier trains its backbone"
 
     def __init__(

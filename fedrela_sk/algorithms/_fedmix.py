@@ -44,6 +44,9 @@ class FedMix(Algorithm):
     ICLR 2021, arXiv 2107.00233. (Wicaksana et al. 2022 use the name for another method.)
     """
 
+    summary = "batches mixed with means of other clients' rows, shared once"
+    keeps = "s: the means"
+    source = "Yoon et al. 2021"
     bare_loss = False
     loop_only = "draws a partner for every batch, one client after the other"
     neutral = {"lam": 0.0}

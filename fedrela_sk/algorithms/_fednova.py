@@ -54,6 +54,9 @@ class FedNova(Algorithm):
     Optimization", NeurIPS 2020, arXiv 2007.07481.
     """
 
+    summary = "displacements divided by what local steps amount to"
+    source = "Wang et al. 2020"
+    traffic = "M + 8 / M"
     neutral_reason = "it is FedAvg where all clients take equally many steps, and nowhere else"
 
     def __init__(

@@ -43,6 +43,8 @@ class FedNPC(Algorithm):
     Federated Long-tailed Learning", CVPR Findings 2026; code: github.com/JintongGao/FedNPC.
     """
 
+    summary = "FedAvg; the classifier is calibrated on noise before it predicts"
+    source = "as in its code, 2026"
     neutral = {"n_steps": 0}
 
     def __init__(

@@ -77,6 +77,10 @@ class FedAdagrad(_FedOpt):
     ICLR 2021, arXiv 2003.00295, Algorithm 2.
     """
 
+    summary = "Adagrad at the server"
+    keeps = "s: 2 M"
+    source = "Reddi et al. 2021"
+
     def __init__(
         self,
         server_lr: float = 0.1,
@@ -111,6 +115,10 @@ class FedAdam(_FedOpt):
     ----------
     Reddi et al. 2021, as in `FedAdagrad`.
     """
+
+    summary = "Adam at the server"
+    keeps = "s: 2 M"
+    source = "Reddi et al. 2021"
 
     def __init__(
         self,
@@ -152,6 +160,10 @@ class FedYogi(FedAdam):
     ----------
     Reddi et al. 2021, as in `FedAdagrad`.
     """
+
+    summary = "Yogi at the server"
+    keeps = "s: 2 M"
+    source = "Reddi et al. 2021"
 
     def _second(self, v, square):
         return v - (1 - self.beta_2) * square * torch.sign(v - square)

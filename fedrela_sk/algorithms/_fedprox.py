@@ -23,6 +23,8 @@ class FedProx(Algorithm):
     MLSys 2020, arXiv 1812.06127.
     """
 
+    summary = "a pull back to the round's start"
+    source = "Li et al. 2020"
     neutral = {"mu": 0.0}
 
     def __init__(self, mu: float = 0.01) -> None:

@@ -56,6 +56,9 @@ class FedROD(Algorithm):
     arXiv 2107.00778.
     """
 
+    summary = "a balanced generic head and a personal one"
+    keeps = "c: a head"
+    source = "Chen, Chao 2022"
     neutral = {"gamma": 0.0}
 
     def __init__(

@@ -84,8 +84,13 @@ class FedYoYo(Algorithm):
     in Federated Learning under Heterogeneous and Long-tailed Data", ICCV 2025, arXiv 2503.06916.
     """
 
+    summary = "an estimated prior adjusts logits; self-distillation between two views"
+    keeps = "s: C"
+    source = "2025, as in its code"
     sends_model = True
     loop_only = "draws views of every batch, one client after the other"
+    traffic = "M + C / M + C"
+    neutral_reason = "two views in one batch make other running variances of BatchNorm than one"
     neutral = {"strength": 0.0, "tau": 0.0, "noise": 0.0}
 
     def __init__(

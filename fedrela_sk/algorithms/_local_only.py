@@ -12,7 +12,10 @@ class LocalOnly(Algorithm):
     clients' posteriors weighted by their rows, or, with ``groups``, those of the row's own client.
     """
 
+    summary = "no federation: the lower bound"
+    keeps = "c: M"
     averages = False
+    traffic = "0 / 0"
     neutral = None
     neutral_reason = "it never averages"
 

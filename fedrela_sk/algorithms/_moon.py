@@ -45,6 +45,9 @@ class MOON(Algorithm):
     Li, He, Song, "Model-Contrastive Federated Learning", CVPR 2021, arXiv 2103.16257.
     """
 
+    summary = "features contrasted with those of the global and the client's last model; a projection head"
+    keeps = "c: M"
+    source = "Li et al. 2021"
     bare_loss = False
     sends_model = True
     neutral = {"mu": 0.0, "projection": None}

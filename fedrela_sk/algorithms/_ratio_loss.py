@@ -51,6 +51,13 @@ class RatioLoss(Algorithm):
     defaults: balanced-fl/Addressing-Class-Imbalance-FL.
     """
 
+    summary = (
+        "class weights from a balanced set that the server holds: by default 63 rows per class **of the "
+        "clients' own**; pass `auxiliary=(X, y)`"
+    )
+    keeps = "s: the set, C"
+    source = "Wang et al. 2021"
+    traffic = "M / M + C"
     neutral = {"beta": 0.0}
     neutral_weights = "uniform"
 

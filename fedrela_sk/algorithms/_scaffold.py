@@ -57,6 +57,10 @@ class SCAFFOLD(Algorithm):
     Learning", ICML 2020, arXiv 1910.06378.
     """
 
+    summary = "gradients corrected by what each client usually adds"
+    keeps = "c: M, s: M"
+    source = "Karimireddy et al. 2020"
+    traffic = "2 * M / 2 * M"
     neutral_reason = "its corrections vanish only where all clients are alike"
 
     def __init__(self, option: Literal["I", "II"] = "II", server_lr: float = 1.0) -> None:

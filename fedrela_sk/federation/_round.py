@@ -8,6 +8,7 @@ import torch
 
 from fedrela_sk import _tree
 from fedrela_sk.algorithms import Job
+from fedrela_sk.algorithms._returned import check_query, check_tensors
 from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.federation._server import Aggregation, Server, ServerSettings, aggregating
 from fedrela_sk.federation._state import ClientStates, ServerState, State
@@ -93,7 +94,8 @@ class Simulation:
         module = self.net.module_
         n_clients, n_classes = len(self.present), len(plan.classes)
         job = Job(n_clients, n_classes, plan.classes, plan.seed, like, module, plan.auxiliary)
-        server = ServerState(params, plan.algorithm.server_init(params, job))
+        first = plan.algorithm.server_init(params, job)
+        server = ServerState(params, check_tensors(first, f"{type(plan.algorithm).__name__}.server_init"))
         clients = ClientStates(plan.codes.copy(), np.ones(len(plan.codes), dtype=bool))
         return State(server, clients, history)
 
@@ -107,7 +109,11 @@ class Simulation:
         specs = tasks.with_rows(state.clients, specs, round)
         positions = [spec.position for spec in specs]
         weights = self.server.weights(
-            state.server, tasks.sizes(state.clients), positions, [numbers[position] for position in positions]
+            state.server,
+            tasks.sizes(state.clients),
+            positions,
+            [numbers[position] for position in positions],
+            round,
         )
         return tasks.make(state.clients, specs, weights, state.server.params)
 
@@ -201,7 +207,7 @@ class Round:
             clients.relabelings[spec.position] = result
             clients.codes[rows], clients.keep[rows] = result.codes, result.keep
         self.simulation.tasks.labels_moved()
-        extra = plan.algorithm.server_broadcast(self.state.server.method).relabeling
+        extra = self.server.broadcast(self.state.server).relabeling
         self.traffic.add("down", "extra tensors", len(due) * _tree.nbytes(extra))
         return due
 
@@ -246,12 +252,15 @@ class Round:
     def query(self, cohort):
         """Let the method ask clients and gather their reports, where it has a question."""
         simulation, server, plan = self.simulation, self.state.server, self.plan
-        query = plan.algorithm.server_query(self.index)
+        name = type(plan.algorithm).__name__
+        query = check_query(
+            plan.algorithm.server_query(self.index), f"{name}.server_query of round {self.index}"
+        )
         if query is None:
             return
         asked = simulation.present if query.whom == "all" else cohort.specs
         tasks = simulation.tasks_of(self.state, asked, self.index)
-        sent = plan.algorithm.server_broadcast(server.method).every_round
+        sent = self.server.broadcast(server).every_round
         instructions = Instructions(self.index, sent, progress=self.index / plan.n_rounds)
         reports = {
             simulation.tasks.numbers[task.client.position]: simulation.reporter.report(
@@ -264,7 +273,8 @@ class Round:
         only_asked = sum(task.client.position not in training for task in tasks)
         self.server.log_model(self.traffic, server, only_asked * query.needs_model, 0)
         facts = self.server.facts(self.index, len(tasks), server.params)
-        server.method = query.gather(reports, server.method, facts)
+        made = query.gather(reports, server.method, facts)
+        server.method = check_tensors(made, f"{name}: gather of the query of round {self.index}")
 
     # --- 4 ---------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from fedrela_sk import _tree
 from fedrela_sk._random import Purpose
 from fedrela_sk.algorithms import Algorithm, Recipe, RoundFacts
 from fedrela_sk.algorithms._records import frozen_names, trainable_names
+from fedrela_sk.algorithms._returned import check_broadcast, check_pair, check_weights
 from fedrela_sk.exceptions import ClientError, FedReLaError, NotFiniteError
 from fedrela_sk.training import Instructions, Model
 from fedrela_sk.training._net import write_tensors
@@ -100,7 +101,7 @@ class Server:
 
     # --- before clients train ---------------------------------------------------------------------------------
 
-    def weights(self, state, sizes, positions, numbers):
+    def weights(self, state, sizes, positions, numbers, round=0):
         """Aggregation weights of some clients, a list of float.
 
         Parameters
@@ -110,22 +111,42 @@ class Server:
             Sum of the row weights of each client.
         positions, numbers : list of int
             Of those clients among all, and among those that have rows.
+        round : int, default=0
+            For messages.
+
+        Raises
+        ------
+        ClientError
+            If the method makes no weights of them.
         """
         if self._weighed[0] is not sizes:
             self._weighed = sizes, client_weights(self.settings.client_weight, sizes)
         weights = self._weighed[1][positions]
         numbers = np.array(numbers, dtype=np.int64)
-        return self.algorithm.server_weights(weights, numbers, state.method).tolist()
+        given = self.algorithm.server_weights(weights, numbers, state.method)
+        where, signed = (
+            f"{self._hook('server_weights')} of round {round}",
+            self.algorithm.uses("server_aggregator"),
+        )
+        return check_weights(given, len(numbers), where, signed).tolist()
+
+    def broadcast(self, state):
+        """What the method sends beside the model, a `Broadcast`."""
+        return check_broadcast(self.algorithm.server_broadcast(state.method), self._hook("server_broadcast"))
+
+    def _hook(self, name):
+        """A hook with its class, for messages."""
+        return f"{type(self.algorithm).__name__}.{name}"
 
     def instructions(self, state, round):
         """`Instructions` of a round."""
-        sent = self.algorithm.server_broadcast(state.method)
+        sent = self.broadcast(state)
         factor, progress = lr_factor(self.settings.lr_schedule, round), round / self.settings.n_rounds
         return Instructions(round, sent.every_round | sent.first_time, factor, progress)
 
     def sends_once(self, state):
         """Whether anything travels to a client only when it trains for the first time."""
-        return bool(self.frozen or self.algorithm.server_broadcast(state.method).first_time)
+        return bool(self.frozen or self.broadcast(state).first_time)
 
     def log_model(self, traffic, state, n_clients, n_new):
         """Count what clients are sent to train on.
@@ -137,7 +158,7 @@ class Server:
         n_clients, n_new : int
             All of them, and those that have never trained: what never changes travels to them only.
         """
-        sent = self.algorithm.server_broadcast(state.method)
+        sent = self.broadcast(state)
         shared = self.algorithm.shared(state.params)
         moving, fixed = (
             _tree.subset(state.params, [name for name in shared if (name in self.frozen) is frozen])
@@ -183,7 +204,9 @@ class Server:
             mean = (
                 aggregation.result() if total == 1 else self._stretched(aggregation.result(), started, total)
             )
-            state.params, state.method = self.algorithm.server_step(started, mean, state.method, facts)
+            made = self.algorithm.server_step(started, mean, state.method, facts)
+        where = f"{self._hook('server_step')} of round {round}"
+        state.params, state.method = check_pair(made, where, "(params, server_state)")
         self._check_model(state.params, started, "server_step", round)
 
     def _stretched(self, mean, started, total):
@@ -195,7 +218,7 @@ class Server:
 
     def _check_model(self, params, like, hook, round):
         """Refuse a global model of other tensors, or one that is not finite, with the hook and the round."""
-        where = f"{type(self.algorithm).__name__}.{hook} of round {round}"
+        where = f"{self._hook(hook)} of round {round}"
         _tree.check_like(params, like, where)
         bad = _tree.first_not_finite(params)
         if bad is not None:
@@ -207,7 +230,9 @@ class Server:
     def train(self, state, facts):
         """What the server trains by itself after a round, in place."""
         with self._computing(state.params, facts.round):
-            params, method = self.algorithm.server_train(self.model, state.params, state.method, facts)
+            made = self.algorithm.server_train(self.model, state.params, state.method, facts)
+        where = f"{self._hook('server_train')} of round {facts.round}"
+        params, method = check_pair(made, where, "(params, server_state)")
         self._check_model(params, state.params, "server_train", facts.round)
         state.params, state.method = _tree.detach(params), _tree.detach(method)
 
@@ -216,11 +241,11 @@ class Server:
         if not self.algorithm.uses("predict_params"):
             return state.params
         with self._computing(state.params):
-            params = _tree.detach(
-                self.algorithm.predict_params(state.params, state.method, self.model, relabeling=relabeling)
+            params = self.algorithm.predict_params(
+                state.params, state.method, self.model, relabeling=relabeling
             )
-        _tree.check_like(params, state.params, f"{type(self.algorithm).__name__}.predict_params")
-        return params
+        _tree.check_like(params, state.params, self._hook("predict_params"))
+        return _tree.detach(params)
 
     @contextmanager
     def _computing(self, params, round=0):

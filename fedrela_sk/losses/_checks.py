@@ -1,6 +1,7 @@
 """Checks of what a user passes to a loss: strengths, counts, choices."""
 
 from numbers import Real
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ def check_strength(name, value, high=np.inf):
     raise ValueError(f"{name} must be a finite number {expected}, got {value!r}.")
 
 
-def check_choice(name, value, choices):
+def check_choice(name: Any, value: Any, choices: Any) -> Any:
     """`value`, if it is one of `choices`, strings.
 
     Raises

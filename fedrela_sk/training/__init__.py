@@ -23,14 +23,17 @@ file                what it does
 """
 
 from fedrela_sk._deprecation import private_members
-from fedrela_sk.training._engine import Engine, Loop, Stacked
+from fedrela_sk._update import ChunkUpdate, ClientUpdate
+from fedrela_sk.training._engine import Engine, Loop, RunningEngine, Stacked
 from fedrela_sk.training._model import Batch, ClientData, Model
 from fedrela_sk.training._task import Instructions, LocalData, LocalTask
 from fedrela_sk.training.stacked._graph import NotStackable
 
 __all__ = [
     "Batch",
+    "ChunkUpdate",
     "ClientData",
+    "ClientUpdate",
     "Engine",
     "Instructions",
     "LocalData",
@@ -38,6 +41,7 @@ __all__ = [
     "Loop",
     "Model",
     "NotStackable",
+    "RunningEngine",
     "Stacked",
 ]
 

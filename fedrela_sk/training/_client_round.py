@@ -9,6 +9,7 @@ import torch
 from fedrela_sk import _tree
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk.algorithms import Local, LocalRun
+from fedrela_sk.algorithms._returned import check_orders, check_pair, check_tensors
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
 from fedrela_sk.training._criterion import use_counts
 from fedrela_sk.training._model import client_data
@@ -48,7 +49,9 @@ class ClientRound:
         epochs, client = engine.settings.epochs, self.task.client.stream_id
         if engine.algorithm.uses("client_order"):
             stream = self.stream(Purpose.BATCHES)
-            return engine.algorithm.client_order(y.cpu().numpy(), epochs, engine.n_classes, stream)
+            orders = engine.algorithm.client_order(y.cpu().numpy(), epochs, engine.n_classes, stream)
+            if orders is not None:
+                return check_orders(orders, epochs, len(y), self._made_by("client_order"))
         shuffle, round = engine.settings.shuffle, self.instructions.round
         return epoch_orders(len(y), epochs, shuffle, engine.seed, round, client)
 
@@ -67,14 +70,22 @@ class ClientRound:
         local : Local
         """
         engine, task, given = self.engine, self.task, self.instructions
-        state = task.state or engine.algorithm.client_init(task.params)
+        state = self.state()
         facts = {"counts": task.counts, "round": given.round, **stream}
         use_counts(engine.net.criterion_, task.counts, given.progress)
         local = Local(task.params, state, given.server, **facts)
         if not engine.algorithm.uses("client_begin"):
             return local
         start = engine.algorithm.client_begin(model, client_data(engine.data, task), local)
+        check_tensors(start, self._made_by("client_begin"))
         return Local(task.params, state, given.server, start=_tree.detach(start), **facts)
+
+    def state(self):
+        """What the method keeps at this client, a dictionary of tensors; its `client_init` at first."""
+        if self.task.state:
+            return self.task.state
+        first = self.engine.algorithm.client_init(self.task.params)
+        return check_tensors(first, self._made_by("client_init"))
 
     def finish(self, tensors, local, n_steps, solver):
         """The method's `client_finish`, checked.
@@ -97,7 +108,8 @@ class ClientRound:
         lr = engine.settings.lr * self.instructions.lr_factor
         run = LocalRun(n_steps, lr, len(task.rows), task.weight, **solver, trainable=engine.trainable)
         with torch.no_grad():
-            tensors, state = engine.algorithm.client_finish(tensors, local, run)
+            made = engine.algorithm.client_finish(tensors, local, run)
+        tensors, state = check_pair(made, self._made_by("client_finish"))
         try:
             check_update(engine.algorithm, tensors, task.params)
             check_frozen(engine.frozen, tensors, task.params)
@@ -123,6 +135,11 @@ class ClientRound:
         if len(self.task.rows) > 1 or not self.engine.settings.batch_norms:
             return ()
         return (f"client {self.task.client.key!r} has one row: BatchNorm in evaluation mode",)
+
+    def _made_by(self, hook):
+        """A hook with its class, the client and the round, for messages."""
+        method = type(self.engine.algorithm).__name__
+        return f"{method}.{hook} at client {self.task.client.key!r} in round {self.instructions.round}"
 
     @property
     def _update(self):
@@ -237,3 +254,26 @@ def check_shape(tensor, expected, where):
     if shape != tuple(expected):
         raise NetError(f"{where} must give shape {tuple(expected)}, got {shape}.")
     return tensor
+
+
+def check_gradients(grads, params):
+    """Refuse what `client_correct` returned if it is not a gradient of the model's parameters; returns it.
+
+    Parameters
+    ----------
+    grads : dict of tensors
+    params : dict of tensors
+        What learns, of one client or of several along a leading axis.
+
+    Raises
+    ------
+    NetError
+        With the first name or shape that does not fit.
+    """
+    if not isinstance(grads, dict):
+        raise NetError(f"client_correct must give a dictionary of tensors, got {type(grads).__name__}.")
+    for name, grad in grads.items():
+        if name not in params:
+            raise NetError(f"client_correct gave a gradient of {name!r}, which is no parameter that learns.")
+        check_shape(grad, params[name].shape, f"client_correct of {name!r}")
+    return grads

@@ -1,7 +1,8 @@
 """Which engine trains the clients: by name, by an object with settings, or by facts that never change."""
 
+from collections.abc import Iterable
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from joblib import effective_n_jobs
@@ -11,6 +12,7 @@ from torch import nn
 from fedrela_sk._deprecation import old_attributes
 from fedrela_sk._sklearn import Interval, StrOptions, validate_parameter_constraints
 from fedrela_sk.exceptions import NetError
+from fedrela_sk.training._task import Instructions, LocalData, LocalTask
 from fedrela_sk.training._workers import WorkerPool
 from fedrela_sk.training.loop._engine import LoopEngine
 from fedrela_sk.training.stacked._engine import StackedEngine
@@ -22,8 +24,107 @@ _STACKED_UP_TO = 50_000
 _FEW_CLIENTS = 3
 
 
+@runtime_checkable
+class RunningEngine(Protocol):
+    """What a fit needs of a running engine, and what `joblib` workers need of it.
+
+    Attributes
+    ----------
+    name : str
+        As the settings' own; ``engine_`` of a fitted federation begins with it.
+    kind : str or None
+        How it runs this net, where there is more than one way ("direct", "vmap"); part of cache keys.
+    chunk_size : int
+        Most clients that share one computation; results may depend on it by rounding, so it is part of cache keys.
+    precision : str or None
+        Of products, None for the module's own; part of cache keys.
+    settings : object
+        How every client trains, as it is read off the net: of a `Loop` or `Stacked` that was started on the same net.
+    net, data, algorithm, n_classes, seed
+        What it was started with; `data` are those of the last `set_data`.
+    """
+
+    name: str
+    kind: str | None
+    chunk_size: int
+    precision: str | None
+    settings: Any
+    net: Any
+    data: LocalData
+    algorithm: Any
+    n_classes: int
+    seed: int
+
+    def train(self, tasks: Iterable[LocalTask], instructions: Instructions) -> Iterable[Any]:
+        """Yield the updates of all clients of one round.
+
+        Parameters
+        ----------
+        tasks : iterable of LocalTask
+            Clients, each with the model that it received.
+        instructions : Instructions
+            What holds for all of them.
+
+        Yields
+        ------
+        update : ClientUpdate or ChunkUpdate
+            Each client in one of them, in an order that depends on keys, numbers of rows and `chunk_size` only.
+        """
+
+    def units(self, tasks: list[LocalTask], n_workers: int = 1) -> list[list[LocalTask]]:
+        """A list of lists: the tasks in groups that one worker takes at a time, in the order of `train`."""
+
+    def train_unit(self, tasks: list[LocalTask], instructions: Instructions) -> list[Any]:
+        """A list of the updates of one group, bit for bit those of `train`, wherever it runs."""
+
+    def set_data(self, data: LocalData) -> None:
+        """Go on with other `LocalData`: clients' samplers made new rows."""
+
+    def forget(self) -> None:
+        """Leave nothing of the client that trained last in the net."""
+
+    def close(self) -> None:
+        """Let go of what is held outside this process; called once, after errors too."""
+
+
 class Engine(BaseEstimator):
-    """Base of the engines' settings."""
+    """Base of the engines' settings; an engine of your own stores its settings and writes `start`.
+
+    Most start a `Loop` or a `Stacked` and change how it is called; `fedrela_sk.testing.check_engine` compares the
+    result with that of the loop.
+
+    Attributes
+    ----------
+    name : str
+        What ``engine_`` of a fitted federation begins with.
+    """
+
+    name = "engine"
+
+    def start(self, net: Any, data: LocalData, algorithm: Any, n_classes: int, seed: int) -> RunningEngine:
+        """A running engine for one fit; every worker starts one of its own.
+
+        Parameters
+        ----------
+        net : initialized skorch net
+            Its module is the working copy, on its device.
+        data : LocalData
+            The rows of all clients, one tensor.
+        algorithm : Algorithm
+        n_classes : int
+        seed : int
+            Keys every stream of the fit.
+
+        Returns
+        -------
+        running : RunningEngine
+
+        Raises
+        ------
+        NotStackable
+            Where it cannot train this net or this method; the fit refuses it with the reason.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no start, which gives a running engine.")
 
 
 class Loop(Engine):
@@ -31,7 +132,7 @@ class Loop(Engine):
 
     name = "loop"
 
-    def start(self, net: Any, data: Any, algorithm: Any, n_classes: int, seed: int) -> Any:
+    def start(self, net: Any, data: LocalData, algorithm: Any, n_classes: int, seed: int) -> RunningEngine:
         """A running engine for one fit."""
         return LoopEngine(net, data, algorithm, n_classes, seed)
 
@@ -59,7 +160,7 @@ class Stacked(Engine):
         self.chunk_size = chunk_size
         self.precision = precision
 
-    def start(self, net: Any, data: Any, algorithm: Any, n_classes: int, seed: int) -> Any:
+    def start(self, net: Any, data: LocalData, algorithm: Any, n_classes: int, seed: int) -> RunningEngine:
         """A running engine for one fit; `NotStackable` if the net has no stacked form."""
         validate_parameter_constraints(
             self._parameter_constraints, self.get_params(deep=False), caller_name="Stacked"

@@ -128,6 +128,21 @@ class Model:
             return dict(self.module.named_parameters()) | dict(self.module.named_buffers())
         return self._params
 
+    @property
+    def trainable(self) -> Any:
+        """Tensors of `params` that learn, by name, to be moved and put back by `with_params`."""
+        learns = [name for name, param in self.module.named_parameters() if param.requires_grad]
+        return {name: self.params[name] for name in learns}
+
+    def copied_buffers(self) -> Any:
+        """Copies of the buffers by name, BatchNorm's running statistics for one.
+
+        A pass in training mode writes to the buffers that it runs with. One that must not, because it is the second
+        of a step or runs inside `torch.func.grad`, is given copies: ``model.with_params(params | buffers)``.
+        """
+        names = [name for name, _ in self.module.named_buffers()]
+        return {name: self.params[name].clone() for name in names}
+
     @cached_property
     def head(self):
         """Name of the classifier's layer, as `find_head` tells it; looked for once."""

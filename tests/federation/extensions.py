@@ -10,13 +10,15 @@ from torch import nn
 from fedrela_sk.algorithms import Algorithm, Broadcast, Query
 from fedrela_sk.local_data import Mixup
 from fedrela_sk.losses import PriorLoss
-from fedrela_sk.participation import Participation
-from fedrela_sk.participation._base import Choice
+from fedrela_sk.participation import Choice, Participation
 from fedrela_sk.training import Loop
 
 
 class Clipped(Algorithm):
     """The method of docs/adding.md."""
+
+    sends_model = True
+    neutral = {"max_norm": 1e30}
 
     def __init__(self, max_norm=0.1):
         self.max_norm = max_norm
@@ -30,6 +32,9 @@ class Clipped(Algorithm):
 
 class Momentum(Algorithm):
     """State at the server and at every client, a report before each round, a draw at the client."""
+
+    neutral_reason = "its gradients carry on"
+    traffic = "M + C + 4 / M + C"  # a report of one number for each of three features, and of the round
 
     def server_query(self, round):
         return Query(self.client_report, self.server_gather, whom="all")
@@ -72,6 +77,7 @@ class EveryOther(Participation):
 
     def _choose(self, round, stream, sizes, counts):
         chosen = tuple((k,) for k in range(len(sizes)) if (k + round) % 2 == 0)
+        chosen = chosen or ((0,),)  # there is one client, and it is not its turn
         return Choice(chosen, weights=tuple(float(stream.uniform(0.5, 1)) for _ in chosen))
 
 

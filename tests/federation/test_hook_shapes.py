@@ -7,7 +7,7 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from fedrela_sk import FederatedClassifier
-from fedrela_sk.algorithms import Algorithm
+from fedrela_sk.algorithms import Algorithm, Broadcast, Query
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
 from fedrela_sk.nets import MLP
 
@@ -197,3 +197,88 @@ class ScalarDirections(Algorithm):
 def test_hooks_of_a_batch_that_would_be_broadcast_are_refused(method, engine):
     with pytest.raises((NetError, ClientError), match="must give shape"):
         fit(method(), engine)
+
+
+# --- records, states and weights ----------------------------------------------------------------------------
+
+
+class Returns(Algorithm):
+    """A method one of whose hooks returns something else than it should."""
+
+    def __init__(self, value=None):
+        self.value = value
+
+
+def returning(hook, value):
+    """A method whose `hook` returns `value`."""
+    return type("Returns", (Returns,), {hook: lambda self, *args, **kwargs: self.value})(value)
+
+
+ONE = torch.ones(1)
+OTHER_KINDS = [
+    ("client_finish", {}, "Returns.client_finish at client 0 in round 0 must return the pair .*got dict"),
+    ("client_finish", ({}, {}, {}), "client_finish at client 0 in round 0 must .*got a tuple of 3"),
+    (
+        "client_finish",
+        ({}, [ONE]),
+        "client_finish at client 0 in round 0, as its second part, must .*got list",
+    ),
+    ("client_begin", [ONE], "client_begin at client 0 in round 0 must give a dictionary of tensors"),
+    ("client_init", {"c": 0.0}, "client_init at client 0 in round 0 gave float for 'c', expected a tensor"),
+    (
+        "client_order",
+        np.zeros((1, 3), dtype=int),
+        r"client_order at client . in round 0 .* = \(1, 15\), got shape",
+    ),
+    ("client_order", np.full((1, 15), 15), "client_order at client . in round 0 .*places 0 to 14 .*got 15"),
+    ("client_correct", [ONE], "client_correct must give a dictionary of tensors, got list"),
+    ("client_correct", {"no": ONE}, "client_correct gave a gradient of 'no'"),
+    ("client_correct", {"0.weight": ONE}, "client_correct of '0.weight' must give shape"),
+    ("server_init", [ONE], "Returns.server_init must give a dictionary of tensors by name, got list"),
+    (
+        "server_broadcast",
+        {"c": ONE},
+        "server_broadcast must return a fedrela_sk.algorithms.Broadcast, got dict",
+    ),
+    ("server_broadcast", Broadcast({"c": 1}), "server_broadcast, as every_round, gave int for 'c'"),
+    ("server_query", {"a": ONE}, "server_query of round 0 must return a fedrela_sk.algorithms.Query or None"),
+    ("server_query", Query(None, None), "server_query of round 0 gave a Query whose report is no function"),
+    ("server_query", Query(dict, dict, whom="some"), "server_query of round 0 gave a Query with whom='some'"),
+    (
+        "server_query",
+        Query(lambda *_: [ONE], dict),
+        "report of client 0 before round 0 must give a dictionary",
+    ),
+    ("server_query", Query(lambda *_: {}, lambda *_: None), "gather of the query of round 0 must give"),
+    ("server_weights", "many", "server_weights of round 0 must return an array of numbers, got str"),
+    (
+        "server_weights",
+        [1.0],
+        r"server_weights of round 0 must return one weight .* 4 clients, got shape \(1,\)",
+    ),
+    ("server_weights", [1.0, 1.0, -1.0, 1.0], "server_weights of round 0 .*got -1.0 at position 2"),
+    ("server_weights", [float("nan")] * 4, "server_weights of round 0 .*got nan at position 0"),
+    ("server_step", {}, r"server_step of round 0 must return the pair \(params, server_state\), got dict"),
+    ("server_train", None, "server_train of round 0 must return the pair .*got NoneType"),
+    ("predict_params", [ONE], "predict_params must give a dictionary of tensors by name, got list"),
+]
+
+
+@ENGINES
+@pytest.mark.parametrize(("hook", "value", "message"), OTHER_KINDS)
+def test_what_is_of_another_kind_is_refused_with_hook_client_and_round(hook, value, message, engine):
+    with pytest.raises((ClientError, NetError), match=message):
+        fit(returning(hook, value), engine)
+
+
+@ENGINES
+def test_an_order_of_none_is_the_usual_one(engine):
+    plain, none = (
+        fit(method, engine).predict_proba(X) for method in (Algorithm(), returning("client_order", None))
+    )
+    np.testing.assert_array_equal(plain, none)
+
+
+def test_a_shared_tensor_that_the_net_lacks():
+    with pytest.raises(ValueError, match=r"Returns.shared names 'head', which is no tensor of the net"):
+        fit(returning("shared", ("head",)), "loop")

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from fedrela_sk.participation import (
     Choice,
@@ -15,6 +14,7 @@ from fedrela_sk.participation import (
     UniformSampling,
 )
 from fedrela_sk.participation._base import n_chosen
+from fedrela_sk.testing import check_participation
 from tests.algorithms.helpers import fit
 
 RULES = [UniformSampling, ClusteredSampling, OptimalSampling, Mediators]
@@ -30,10 +30,10 @@ def choose(rule, round=0, seed=0, sizes=SIZES, counts=COUNTS):
 
 
 @pytest.mark.parametrize("kind", RULES)
-def test_parameters_are_an_estimators(kind):
-    rule = clone(kind(share=0.25))
-    assert rule.get_params()["share"] == 0.25
-    assert rule.set_params(share=0.5).share == 0.5
+@pytest.mark.parametrize("share", [0.01, 0.5, 1.0])
+def test_the_promises_that_authors_check(kind, share):
+    """An estimator; positions of clients that exist, one or many; equal streams, equal choices; no trace."""
+    check_participation(kind(share=share))
 
 
 @pytest.mark.parametrize("kind", RULES)
@@ -46,25 +46,10 @@ def test_a_share_lies_above_zero_and_up_to_one(kind, share):
 
 
 @pytest.mark.parametrize("kind", RULES)
-def test_same_stream_same_choice_and_the_parameters_stay(kind):
-    rule = kind(share=0.5)
-    before = rule.get_params()
-    assert choose(rule, seed=3) == choose(rule, seed=3)
-    assert rule.get_params() == before
-    assert vars(rule) == before
-
-
-@pytest.mark.parametrize("kind", RULES)
 def test_a_lone_client_takes_part(kind):
     choice = choose(kind(share=0.01), sizes=[7.0], counts=[[3, 4]])
     assert choice.groups == ((0,),)
     assert choice.total == 1.0
-
-
-@pytest.mark.parametrize("kind", RULES)
-def test_positions_are_plain_integers(kind):
-    groups = choose(kind(share=0.5)).groups
-    assert {type(position) for group in groups for position in group} == {int}
 
 
 @pytest.mark.parametrize("kind", RULES)

@@ -3,6 +3,7 @@
 from fedrela_sk import _tree
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk.algorithms import Local
+from fedrela_sk.algorithms._returned import check_tensors
 from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.training import Model
 from fedrela_sk.training._criterion import use_counts
@@ -71,9 +72,10 @@ class Reporter:
         use_counts(own.criterion_, task.counts, instructions.progress)
         local = self._local(query, task, instructions)
         try:
-            report = _tree.detach(query.report(self._model(query, own), client_data(data, task), local))
+            report = query.report(self._model(query, own), client_data(data, task), local)
         except Exception as error:
             raise ClientError(f"{where} failed: {type(error).__name__}: {error}") from error
+        report = _tree.detach(check_tensors(report, where))
         bad = _tree.first_not_finite(report)
         if bad is not None:
             raise NotFiniteError(

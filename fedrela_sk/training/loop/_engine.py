@@ -37,8 +37,10 @@ class LoopEngine:
     seed : int
     """
 
-    name, kind = "loop", None
-    chunk_size, precision = 1, None
+    name = "loop"
+    kind: str | None = None
+    chunk_size = 1
+    precision: str | None = None
 
     def __init__(self, net, data, algorithm, n_classes, seed):
         self.net = net

@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 
 from fedrela_sk import _tree
-from fedrela_sk.training._client_round import check_shape
+from fedrela_sk.training._client_round import check_gradients, check_shape
 from fedrela_sk.training._criterion import (
     batch_loss,
     check_output,
@@ -209,5 +209,6 @@ class Stepper:
         with torch.no_grad():
             grads = {name: p.grad for name, p in self._trainable.items() if p.grad is not None}
             params = {name: p.detach() for name, p in self._trainable.items()}
-            for name, grad in self.algorithm.client_correct(grads, params, local).items():
+            new = self.algorithm.client_correct(grads, params, local)
+            for name, grad in check_gradients(new, params).items():
                 self._trainable[name].grad = grad

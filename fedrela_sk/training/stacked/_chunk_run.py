@@ -104,7 +104,7 @@ class ChunkRun:
         tasks, algorithm = self.tasks, self.engine.algorithm
         counts = {} if tasks[0].counts is None else {"counts": torch.stack([task.counts for task in tasks])}
         if not algorithm.uses("client_begin"):
-            states = [task.state or algorithm.client_init(task.params) for task in tasks]
+            states = [client.state() for client in self.clients]
             return {"anchor": received, "state": _stack_trees(states), "start": {}, **counts}
         begun = [client.begin(self.engine.model.with_params(client.task.params)) for client in self.clients]
         state, start = (

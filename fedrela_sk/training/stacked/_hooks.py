@@ -4,7 +4,7 @@ import torch
 from torch.func import vmap
 
 from fedrela_sk.algorithms import Local
-from fedrela_sk.training._client_round import check_shape
+from fedrela_sk.training._client_round import check_gradients, check_shape
 from fedrela_sk.training._model import Batch
 
 
@@ -79,7 +79,7 @@ class StackedHooks:
         new = vmap(lambda g, p, facts: self.algorithm.client_correct(g, p, self.local(facts)))(
             grads, live, stack.facts
         )
-        for name, grad in new.items():
+        for name, grad in check_gradients(new, live).items():
             stack.params[name].grad = grad
 
     @torch.no_grad()
