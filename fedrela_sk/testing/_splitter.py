@@ -46,7 +46,7 @@ def check_splitter(splitter, X=None, y=None, groups=None):
     _check_number(splitter, parts, rows)
     if made:
         with refused(splitter, "a federation trains on its clients", "see the message"):
-            fit(clients=splitter, n_rounds=1) if not _needs_groups(splitter, rows) else None
+            fit(clients=splitter, n_rounds=1, by_groups=_needs_groups(splitter, rows))
 
 
 def _split(splitter, rows):
