@@ -42,7 +42,7 @@ class Algorithm(BaseEstimator):
 
     `params` are named tensors, ``{name: tensor}``. `client_penalty`, `client_correct` and `client_decoupled` see
     trainable ones only; `client_finish`, `shared`, `server_step` and all anchors hold buffers too. `local` is a
-    `Local`, `facts` a `RoundFacts`.
+    `Local`, `facts` a `RoundFacts`. `fedrela_sk.testing.check_algorithm` tells whether a method keeps all of this.
 
     Attributes
     ----------

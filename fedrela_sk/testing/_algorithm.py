@@ -31,7 +31,8 @@ _ROUNDING = 1e-8
 def check_algorithm(method: Any) -> None:
     """Check that a federated method keeps the promises that every method of `ALGORITHMS` keeps.
 
-    It is fitted about fifteen times to 72 made rows of five ragged clients, in a second or so.
+    It is fitted about fifteen times to 72 made rows of three features on five ragged clients, by nets of two dense
+    layers, in a second or so.
 
     1. Its constructor only stores; it can be cloned and pickled.
     2. It equals FedAvg under `neutral`, or says by `neutral_reason` why there is no such setting, and differs from

@@ -65,22 +65,7 @@ def _check_choice(rule, round, sizes, counts):
     with no_global_draws(rule, "choose"), untouched(rule, "choose"), _choosing(rule):
         choice = _asked(rule, round, *given.values())
     _check_changes(rule, "choose", before, given)
-    if not isinstance(choice, Choice):
-        raise broken(
-            rule,
-            "choose gives a Choice",
-            f"it gave {type(choice).__name__}",
-            "return fedrela_sk.participation.Choice(groups), groups being tuples of positions",
-        )
-    positions = [position for group in choice.groups for position in group]
-    bad = [one for one in positions if not isinstance(one, Integral) or not 0 <= one < len(sizes)]
-    if bad:
-        raise broken(
-            rule,
-            "it chooses positions of clients that exist, as integers",
-            f"position {bad[0]!r} of {len(sizes)} clients in round {round}",
-            "choose among range(len(sizes)), which has the clients of this fit that have rows",
-        )
+    _check_positions(rule, choice, round, len(sizes))
     for other in (rule, clone(rule)):
         if _asked(other, round, sizes, counts) != choice:
             raise broken(
@@ -89,6 +74,26 @@ def _check_choice(rule, round, sizes, counts):
                 f"two calls in round {round} with equal streams choose differently",
                 "draw from stream only, and keep nothing from call to call: the round's number is an argument",
             )
+
+
+def _check_positions(rule, choice, round, n_clients):
+    """It is a choice among the clients that there are."""
+    if not isinstance(choice, Choice):
+        raise broken(
+            rule,
+            "choose gives a Choice",
+            f"it gave {type(choice).__name__}",
+            "return fedrela_sk.participation.Choice(groups), groups being tuples of positions",
+        )
+    positions = [position for group in choice.groups for position in group]
+    bad = [one for one in positions if not isinstance(one, Integral) or not 0 <= one < n_clients]
+    if bad:
+        raise broken(
+            rule,
+            "it chooses positions of clients that exist, as integers",
+            f"position {bad[0]!r} of {n_clients} clients in round {round}",
+            "choose among range(len(sizes)), which has the clients of this fit that have rows",
+        )
 
 
 def _choosing(rule):

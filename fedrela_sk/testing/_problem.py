@@ -66,11 +66,14 @@ def net(module=Dense, **params):
     return NeuralNetClassifier(module, **(settings | params))
 
 
-def fit(algorithm="fedavg", *, module=Dense, net_params=None, sample_weight=None, **params):
-    """A fitted federation of three rounds; what is not given is alike in all fits of the checks."""
+def fit(algorithm="fedavg", *, module=Dense, net_params=None, sample_weight=None, by_groups=False, **params):
+    """A fitted federation of three rounds; what is not given is alike in all fits of the checks.
+
+    `by_groups` says that a splitter needs the groups; without one they are the clients.
+    """
     X, y, groups = made_rows()
     settings = {"clients": None, "n_rounds": 3, "engine": "loop", "random_state": 0} | params
-    groups = groups if settings["clients"] is None else None
+    groups = groups if by_groups or settings["clients"] is None else None
     fed = FederatedClassifier(net(module, **(net_params or {})), algorithm=algorithm, **settings)
     with _quiet():
         return fed.fit(X, y, groups=groups, sample_weight=sample_weight)

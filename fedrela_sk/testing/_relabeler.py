@@ -116,15 +116,7 @@ def _check_rows(relabeler, names, Q, y, uniforms):
             changed[0],
             "return new labels (y.copy()), and keep what is learned in the copy that is fitted",
         )
-    try:
-        new, keep = check_answer(answer, names, len(y))
-    except LabelError as error:
-        raise broken(
-            relabeler,
-            "relabel answers with a known label for each row, or with (labels, mask of rows to keep)",
-            str(error).rstrip("."),
-            "return an array of labels as y has them, in the order of the rows",
-        ) from error
+    new, keep = _known(relabeler, answer, names, len(y))
     again = check_answer(_answer(relabeler, names, Q, y, uniforms), names, len(y))
     if not (np.array_equal(new, again[0]) and np.array_equal(keep, again[1])):
         raise broken(
@@ -133,6 +125,19 @@ def _check_rows(relabeler, names, Q, y, uniforms):
             "equal rows and equal uniforms were relabeled in two ways",
             "draw with the uniforms that relabel is given, or from a generator of random_state",
         )
+
+
+def _known(relabeler, answer, names, n_rows):
+    """(new labels, mask) of an answer with a known label for each row."""
+    try:
+        return check_answer(answer, names, n_rows)
+    except LabelError as error:
+        raise broken(
+            relabeler,
+            "relabel answers with a known label for each row, or with (labels, mask of rows to keep)",
+            str(error).rstrip("."),
+            "return an array of labels as y has them, in the order of the rows",
+        ) from error
 
 
 def _check_clients_apart(relabeler):

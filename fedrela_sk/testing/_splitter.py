@@ -48,7 +48,7 @@ def check_splitter(splitter: Any, X: Any = None, y: Any = None, groups: Any = No
     if made:
         _check_names(splitter, rows)
         with refused(splitter, "a federation trains on its clients", "see the message"):
-            fit(clients=splitter, n_rounds=1) if not _needs_groups(splitter, rows) else None
+            fit(clients=splitter, n_rounds=1, by_groups=_needs_groups(splitter, rows))
 
 
 def _split(splitter, rows):

@@ -236,6 +236,22 @@ class AddsInPlace(Sound):
         return params, server_state
 
 
+class ScalesInPlace(Sound):
+    def client_correct(self, grads, params, local):
+        return {name: grad.mul_(0.9) for name, grad in grads.items()}
+
+
+class PassesOnAState(Sound):
+    """A state that is sent to nobody is written over where it lies."""
+
+    def client_init(self, params):
+        return {"n_rounds": torch.zeros(())}
+
+    def client_finish(self, params, local, run):
+        local.state["n_rounds"] += 1
+        return params, local.state
+
+
 class FillsADictionary(Sound):
     def client_correct(self, grads, params, local):
         for name in grads:
@@ -264,26 +280,6 @@ class OfAnOldName(Sound):
         return 0.0
 
 
-class QueriesWithADictionary(Sound):
-    def server_query(self, round):
-        return {"report": None}
-
-
-class BroadcastsADictionary(Sound):
-    def server_broadcast(self, server_state):
-        return {"every_round": torch.ones(1)}
-
-
-class WeighsByMinus(Sound):
-    def server_weights(self, weights, clients, server_state):
-        return -weights
-
-
-class WeighsTooFew(Sound):
-    def server_weights(self, weights, clients, server_state):
-        return weights[1:]
-
-
 class ChecksInTheConstructor(Sound):
     def __init__(self, strength=0.1):
         self.strength = float(strength) + 0.0
@@ -294,3 +290,8 @@ class HoldsALock(Sound):
     def __init__(self, strength=0.1, lock=None):
         super().__init__(strength)
         self.lock = lock
+
+
+def sound_but(hook, function):
+    """`Sound` with one other hook."""
+    return type("SoundBut", (Sound,), {hook: function})()

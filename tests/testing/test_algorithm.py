@@ -10,7 +10,7 @@ from fedrela_sk.exceptions import CheckError
 from fedrela_sk.testing import check_algorithm
 from tests.federation import extensions
 from tests.testing import faulty_methods as faulty
-from tests.testing.faulty_methods import Sound
+from tests.testing.faulty_methods import Sound, sound_but
 
 # the ten that issue 10 names come first
 FAULTS = {
@@ -96,6 +96,8 @@ FAULTS = {
         "client_begin changes nothing .*modes of its layers",
     ),
     "adds in place": (faulty.AddsInPlace(), "server_step changes nothing that it is given"),
+    "scales in place": (faulty.ScalesInPlace(), "client_correct changes nothing that it is given"),
+    "writes over a state": (faulty.PassesOnAState(), "client_finish changes nothing that it is given"),
     "fills a dictionary": (faulty.FillsADictionary(), "client_correct changes nothing that it is given"),
     "branches on a tensor": (
         faulty.BranchesOnATensor(),
@@ -106,16 +108,19 @@ FAULTS = {
         "defines 'penalty', a hook of earlier versions.*client_penalty",
     ),
     "server_query of another type": (
-        faulty.QueriesWithADictionary(),
+        sound_but("server_query", lambda self, round: {"report": None}),
         "server_query of round 0 must return a .*Query",
     ),
     "server_broadcast of another type": (
-        faulty.BroadcastsADictionary(),
+        sound_but("server_broadcast", lambda self, state: {"every_round": state}),
         "must return a fedrela_sk.algorithms.Broadcast",
     ),
-    "negative weights": (faulty.WeighsByMinus(), "server_weights of round 0 must return finite weights >= 0"),
+    "negative weights": (
+        sound_but("server_weights", lambda self, weights, *_: -weights),
+        "server_weights of round 0 must return finite weights >= 0",
+    ),
     "weights of another shape": (
-        faulty.WeighsTooFew(),
+        sound_but("server_weights", lambda self, weights, *_: weights[1:]),
         "server_weights of round 0 must return one weight for each",
     ),
     "works in the constructor": (
@@ -149,6 +154,7 @@ def test_a_sound_method_passes(method):
     check_algorithm(method)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", OTHERS.values(), ids=OTHERS)
 def test_methods_at_further_settings_pass(method):
     """`tests/test_tables.py` checks every method at its defaults."""
