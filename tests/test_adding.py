@@ -13,7 +13,10 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "adding.md"
 needs_page = pytest.mark.skipif(not PAGE.exists(), reason="docs are not beside the tests")
 TREES = ("fedrela_sk", "tests/algorithms", "docs")
-FILES = ("tests/__init__.py", "tests/test_tables.py", "tests/conftest.py", "pyproject.toml")
+FILES = (
+    "tests/__init__.py", "tests/test_tables.py", "tests/conftest.py", "tests/list_slow.py", "tests/slow.txt",
+    "pyproject.toml",
+)  # fmt: skip
 
 
 def blocks():
