@@ -1,5 +1,20 @@
 """Errors and warnings of the package; each is also the builtin that a caller would catch."""
 
+__all__ = [
+    "ClientError",
+    "DatasetError",
+    "FedReLaError",
+    "FedReLaWarning",
+    "GroupsError",
+    "LabelError",
+    "MemoryWarning",
+    "ModelFileError",
+    "NetError",
+    "NotFiniteError",
+    "PartitionError",
+    "PosteriorError",
+]
+
 
 class FedReLaError(Exception):
     """Base of every error raised by the package itself."""

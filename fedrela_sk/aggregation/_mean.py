@@ -1,4 +1,4 @@
-"""The weighted mean of the clients' tensors, folded one update at a time."""
+"""The weighted mean of the clients' tensors, which takes one update at a time."""
 
 import math
 from typing import Any
@@ -13,7 +13,7 @@ class WeightedMean:
 
     Floating tensors are summed in float64 in the order in which updates are added and cast back at the
     end; integer tensors (BatchNorm's batch counter) take the maximum. Memory is one float64 model,
-    however many updates are folded.
+    however many updates are added.
 
     Examples
     --------
@@ -33,7 +33,7 @@ class WeightedMean:
         self._shapes: dict[str, Any] = {}
 
     def add(self, tensors: Tensors, weight: float) -> None:
-        """Fold one update in.
+        """Add one update.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class WeightedMean:
             self._dtypes[name] = stack.dtype
 
     def _check(self, tensors, weight):
-        """Refuse what has no place in a mean, before anything of it is folded in."""
+        """Refuse what has no place in a mean, before anything of it is added."""
         if not 0 <= weight < math.inf:
             raise ValueError(
                 f"An update's weight must be finite and >= 0, got {weight}. Check client_weight."

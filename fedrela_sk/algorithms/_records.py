@@ -115,7 +115,7 @@ class RoundFacts:
     ----------
     round : int
     n_participants : int
-        Updates that were folded.
+        Updates that were aggregated.
     n_clients : int
         All clients that have rows.
     lr : float

@@ -1,4 +1,4 @@
-"""Clustered sampling (Fraboni et al. 2021): one client from each of m overlapping groups of equal mass."""
+"""Clustered sampling (Fraboni et al. 2021): one client from each of m overlapping groups of equal total weight."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from fedrela_sk.participation._base import Choice, Participation, alone, n_chose
 class ClusteredSampling(Participation):
     """An unbiased draw by client size, with less variance than drawing clients with replacement.
 
-    Clients, the largest first, fill m distributions W_1, ..., W_m one after the other, each up to mass 1,
+    Clients, the largest first, fill m distributions W_1, ..., W_m one after the other, each up to a total of 1,
     client i with m p_i in all, p_i being its share of all rows. One client is drawn from every W_k; a client
     drawn more than once trains once and weighs that much more:
 

@@ -191,9 +191,9 @@ def approximate_probabilities(u, m, j_max):
     p = np.minimum(1.0, m * u / u.sum())
     for _ in range(j_max):
         below = p < 1
-        mass = p[below].sum()
-        if mass == 0:
+        total = p[below].sum()
+        if total == 0:
             break
-        factor = (m - len(u) + np.count_nonzero(below)) / mass
+        factor = (m - len(u) + np.count_nonzero(below)) / total
         p[below] = np.minimum(1.0, factor * p[below])
     return p

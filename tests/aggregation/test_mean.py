@@ -19,12 +19,12 @@ def add_stacked(mean, updates, weights):
     mean.add_stack(stacks, np.array(weights, dtype=np.float64))
 
 
-WAYS = pytest.mark.parametrize("fold", [add_one_by_one, add_stacked])
+WAYS = pytest.mark.parametrize("add", [add_one_by_one, add_stacked])
 
 
-def mean_of(fold, values, weights, dtype=torch.float64):
+def mean_of(add, values, weights, dtype=torch.float64):
     mean = WeightedMean()
-    fold(mean, [{"w": torch.tensor(value, dtype=dtype)} for value in values], weights)
+    add(mean, [{"w": torch.tensor(value, dtype=dtype)} for value in values], weights)
     return mean.result()["w"]
 
 
@@ -44,23 +44,23 @@ def mean_of(fold, values, weights, dtype=torch.float64):
         ([1.0, 2.0], [1, 1], 1.5),
     ],
 )
-def test_mean_by_hand(fold, values, weights, expected):
-    assert mean_of(fold, values, weights).tolist() == expected
+def test_mean_by_hand(add, values, weights, expected):
+    assert mean_of(add, values, weights).tolist() == expected
 
 
 @WAYS
-def test_the_total_weight_is_the_sum_of_weights(fold):
+def test_the_total_weight_is_the_sum_of_weights(add):
     mean = WeightedMean()
     assert mean.total_weight == 0.0
-    fold(mean, [{"w": torch.zeros(1)}] * 3, [0.5, 2.0, 4.0])
+    add(mean, [{"w": torch.zeros(1)}] * 3, [0.5, 2.0, 4.0])
     assert mean.total_weight == 6.5
 
 
 @WAYS
-def test_every_tensor_has_a_mean_of_its_own_in_the_order_of_names(fold):
+def test_every_tensor_has_a_mean_of_its_own_in_the_order_of_names(add):
     mean = WeightedMean()
     updates = [{"b": torch.tensor([k]), "a": torch.tensor([10.0 * k, 0.0])} for k in (1.0, 2.0)]
-    fold(mean, updates, [1, 3])
+    add(mean, updates, [1, 3])
     result = mean.result()
     assert list(result) == ["b", "a"]
     assert result["b"].tolist() == [1.75]
@@ -69,39 +69,39 @@ def test_every_tensor_has_a_mean_of_its_own_in_the_order_of_names(fold):
 
 @WAYS
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
-def test_tensors_come_back_in_their_dtype(fold, dtype):
-    result = mean_of(fold, [[1.0], [2.0]], [1, 1], dtype)
+def test_tensors_come_back_in_their_dtype(add, dtype):
+    result = mean_of(add, [[1.0], [2.0]], [1, 1], dtype)
     assert result.dtype == dtype
     assert result.item() == 1.5
 
 
 @WAYS
-def test_sums_run_in_double_precision(fold):
+def test_sums_run_in_double_precision(add):
     # 2**24 + 1 is no float32: single precision would lose every one of the small updates
     values = [[2.0**24]] + [[1.0]] * 4
-    result = mean_of(fold, values, [1] * 5, torch.float32)
+    result = mean_of(add, values, [1] * 5, torch.float32)
     assert result.item() == np.float32((2.0**24 + 4) / 5)
     # half precision would overflow at 65504
-    assert mean_of(fold, [[60000.0]] * 4, [1] * 4, torch.float16).item() == 60000
+    assert mean_of(add, [[60000.0]] * 4, [1] * 4, torch.float16).item() == 60000
 
 
 @WAYS
-def test_counters_take_the_maximum_whatever_the_weights(fold):
+def test_counters_take_the_maximum_whatever_the_weights(add):
     mean = WeightedMean()
     updates = [
         {"n": torch.tensor(k), "m": torch.tensor([k, -k], dtype=torch.int32), "w": torch.tensor([0.0])}
         for k in (3, 8, 5)
     ]
-    fold(mean, updates, [100, 0, 1])
+    add(mean, updates, [100, 0, 1])
     result = mean.result()
     assert (result["n"].item(), result["n"].dtype) == (8, torch.int64)
     assert (result["m"].tolist(), result["m"].dtype) == ([8, -3], torch.int32)
 
 
 @WAYS
-def test_flags_are_set_where_any_client_set_them(fold):
+def test_flags_are_set_where_any_client_set_them(add):
     mean = WeightedMean()
-    fold(mean, [{"f": torch.tensor([True, False])}, {"f": torch.tensor([False, False])}], [1, 1])
+    add(mean, [{"f": torch.tensor([True, False])}, {"f": torch.tensor([False, False])}], [1, 1])
     assert mean.result()["f"].tolist() == [True, False]
 
 
@@ -140,23 +140,23 @@ def test_the_result_may_be_read_at_any_time():
 
 @WAYS
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_updates_are_left_as_they_are(fold, dtype):
+def test_updates_are_left_as_they_are(add, dtype):
     updates = [{"w": torch.tensor([k], dtype=dtype), "n": torch.tensor([int(k)])} for k in (1.0, 2.0)]
     mean = WeightedMean()
-    fold(mean, updates, [2, 3])
-    fold(mean, updates, [2, 3])
+    add(mean, updates, [2, 3])
+    add(mean, updates, [2, 3])
     assert [tensors["w"].item() for tensors in updates] == [1, 2]
     assert [tensors["n"].item() for tensors in updates] == [1, 2]
 
 
 @WAYS
-def test_memory_is_one_model_in_double_precision(fold):
+def test_memory_is_one_model_in_double_precision(add):
     mean = WeightedMean()
     model = {"w": torch.ones(50), "b": torch.ones(7, dtype=torch.float64), "n": torch.tensor(3)}
-    fold(mean, [model], [1.0])
+    add(mean, [model], [1.0])
     held = {name: tensor.data_ptr() for name, tensor in mean._sums.items()}
     for _ in range(20):
-        fold(mean, [model, model], [1.0, 2.0])
+        add(mean, [model, model], [1.0, 2.0])
     assert set(mean._sums) == set(model)
     assert sum(tensor.nbytes for tensor in mean._sums.values()) == 8 * (50 + 7 + 1)
     # the sums stay where they are: nothing grows with the number of updates
@@ -178,15 +178,15 @@ def test_sums_share_no_memory_with_updates():
 
 
 @WAYS
-def test_no_weight_no_mean(fold):
+def test_no_weight_no_mean(add):
     mean = WeightedMean()
-    fold(mean, [{"w": torch.tensor([1.0])}, {"w": torch.tensor([2.0])}], [0.0, 0.0])
+    add(mean, [{"w": torch.tensor([1.0])}, {"w": torch.tensor([2.0])}], [0.0, 0.0])
     with pytest.raises(
         ValueError,
         match=r"^The weights of the updates sum to 0, so they.*Check client_weight and sample_weight",
     ):
         mean.result()
-    fold(mean, [{"w": torch.tensor([5.0])}], [1e-300])
+    add(mean, [{"w": torch.tensor([5.0])}], [1e-300])
     assert mean.result()["w"].item() == pytest.approx(5)
 
 
@@ -197,15 +197,15 @@ def test_no_update_no_mean():
 
 @WAYS
 @pytest.mark.parametrize("weight", [-1.0, -1e-9, math.inf, math.nan])
-def test_weights_that_are_none(fold, weight):
+def test_weights_that_are_none(add, weight):
     mean = WeightedMean()
     mean.add({"w": torch.tensor([1.0])}, 1)
     with pytest.raises(
         ValueError,
         match=rf"^An update's weight must be finite and >= 0, got {weight}\. Check client_weight\.$",
     ):
-        fold(mean, [{"w": torch.tensor([3.0])}, {"w": torch.tensor([4.0])}], [weight, 1.0])
-    # nothing of it was folded in
+        add(mean, [{"w": torch.tensor([3.0])}, {"w": torch.tensor([4.0])}], [weight, 1.0])
+    # nothing of it was added
     assert mean.total_weight == 1.0
     assert mean.result()["w"].item() == 1
 
@@ -215,7 +215,7 @@ def test_weights_that_are_none(fold, weight):
     ("names", "named"),
     [(["w"], "v"), (["w", "v", "u"], "u"), (["w", "x"], "v"), (["v", "x"], "w"), ([], "v")],
 )
-def test_updates_must_hold_the_same_tensors(fold, names, named):
+def test_updates_must_hold_the_same_tensors(add, names, named):
     mean = WeightedMean()
     mean.add({"w": torch.tensor([1.0]), "v": torch.tensor([2.0])}, 1)
     with pytest.raises(
@@ -223,13 +223,13 @@ def test_updates_must_hold_the_same_tensors(fold, names, named):
         match=rf"^All updates must hold the same tensors, but '{named}' is in some of them only\. "
         r"Send it from every client, or from none\.$",
     ):
-        fold(mean, [{name: torch.tensor([1.0]) for name in names}], [1.0])
+        add(mean, [{name: torch.tensor([1.0]) for name in names}], [1.0])
     assert mean.total_weight == 1.0
 
 
 @WAYS
-def test_the_order_of_names_does_not_matter(fold):
+def test_the_order_of_names_does_not_matter(add):
     mean = WeightedMean()
     mean.add({"w": torch.tensor([1.0]), "v": torch.tensor([2.0])}, 1)
-    fold(mean, [{"v": torch.tensor([4.0]), "w": torch.tensor([3.0])}], [1])
+    add(mean, [{"v": torch.tensor([4.0]), "w": torch.tensor([3.0])}], [1])
     assert {name: tensor.item() for name, tensor in mean.result().items()} == {"w": 2, "v": 3}

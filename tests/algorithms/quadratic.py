@@ -62,11 +62,11 @@ class Play:
     def one_round(self, clients):
         algorithm = self.algorithm
         weights = algorithm.server_weights(np.array(self.weights)[clients], np.array(clients), self.server)
-        folded = algorithm.server_aggregator()
+        aggregate = algorithm.server_aggregator()
         for client, weight in zip(clients, weights, strict=True):
-            folded.add(self.train(client, float(weight)), float(weight))
+            aggregate.add(self.train(client, float(weight)), float(weight))
         facts = RoundFacts(self.round, len(clients), 2, self.lr, ("x",))
-        params, self.server = algorithm.server_step(self.params, folded.result(), self.server, facts)
+        params, self.server = algorithm.server_step(self.params, aggregate.result(), self.server, facts)
         self.theta = float(params["x"])
 
     def train(self, client, weight):

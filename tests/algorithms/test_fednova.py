@@ -87,14 +87,14 @@ def test_nothing_jumps_where_momentum_or_pull_vanish():
 
 def two_constant_gradients(algorithm, lr=0.1, weights=(0.25, 0.75), n_steps=(2, 8), gradients=(1.0, -1.0)):
     """The weight after a round from 0 of two clients with constant gradients."""
-    folded, params = algorithm.server_aggregator(), {"w": torch.zeros(1, dtype=torch.float64)}
+    aggregate, params = algorithm.server_aggregator(), {"w": torch.zeros(1, dtype=torch.float64)}
     local = type("Local", (), {"anchor": params, "state": {}})
     for share, steps, grad in zip(weights, n_steps, gradients, strict=True):
         run = LocalRun(steps, lr, 1, share, trainable=("w",))
         end = {"w": torch.full((1,), -lr * steps * grad, dtype=torch.float64)}
-        folded.add(algorithm.client_finish(end, local, run)[0], share)
+        aggregate.add(algorithm.client_finish(end, local, run)[0], share)
     facts = RoundFacts(0, 2, 2, lr, ("w",))
-    return float(algorithm.server_step(params, folded.result(), {}, facts)[0]["w"])
+    return float(algorithm.server_step(params, aggregate.result(), {}, facts)[0]["w"])
 
 
 def test_two_clients_that_pull_apart():

@@ -1,4 +1,4 @@
-"""Nothing leaves a client but its declared update: proof by poisoned neighbors and by a ledger typed by hand."""
+"""Nothing leaves a client but its declared update: proof by poisoned neighbors and by bytes counted by hand."""
 
 import gc
 import weakref
@@ -97,7 +97,7 @@ def test_the_server_runs_with_the_data_deleted():
     assert all(torch.equal(after[name], expected[name]) for name in expected)
 
 
-def ledger(net, **params):
+def history_of_a_fit(net, **params):
     groups = np.arange(160) % 3
     fed = make_fed(net, clients=None, n_rounds=4, **params).fit(X, CODES % 2, groups=groups)
     return fed.history_
@@ -117,7 +117,7 @@ def ledger(net, **params):
 @pytest.mark.parametrize("relabeler", [None, FedReLaRelabeler(0.3)], ids=["plain", "relabeling"])
 def test_the_ledger_by_hand(module, dtype, down, relabeler):
     net = make_net(module, module__dtype=dtype, module__n_classes=2)
-    history = ledger(net, relabeler=relabeler)
+    history = history_of_a_fit(net, relabeler=relabeler)
     up = down + 8  # the weight
     assert history.column("bytes_up").tolist() == [3 * up] * 4
     assert history.column("bytes_down").tolist() == [3 * down] * 4
@@ -127,13 +127,15 @@ def test_the_ledger_by_hand(module, dtype, down, relabeler):
 
 
 def test_those_who_are_absent_send_nothing():
-    history = ledger(make_net(module__n_classes=2), participation=0.6)
+    history = history_of_a_fit(make_net(module__n_classes=2), participation=0.6)
     assert history.column("bytes_up").tolist() == [2 * 72] * 4
     assert history.column("bytes_down").tolist() == [2 * 64] * 4
 
 
 def test_local_only_sends_nothing_at_all():
-    history = ledger(make_net(module__n_classes=2), algorithm="local_only", relabeler=FedReLaRelabeler(0.3))
+    history = history_of_a_fit(
+        make_net(module__n_classes=2), algorithm="local_only", relabeler=FedReLaRelabeler(0.3)
+    )
     assert history.bytes_up == history.bytes_down == 0
 
 

@@ -1,4 +1,4 @@
-"""Rounds: who trains, how updates are folded, what the record says, and what happens without rows."""
+"""Rounds: who trains, how updates are aggregated, what the record says, and what happens without rows."""
 
 import numpy as np
 import pytest

@@ -27,7 +27,7 @@ def test_every_model_has_every_score_in_every_fold(study):
 
 
 def test_scores_are_those_of_a_federation_fitted_by_hand(study, small_problem):
-    """The search routes groups, the prefix from memory changes nothing, tau 0 is plain federated training."""
+    """The search routes groups, cached rounds change nothing, tau 0 is plain federated training."""
     train, test = small_problem.folds[1]
     features, federation = clone(study.search.best_estimator_)
     X = features.fit(small_problem.X.iloc[train]).transform

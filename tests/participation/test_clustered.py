@@ -82,7 +82,7 @@ def test_clients_are_drawn_at_most_so_many_times(case):
     p, m, distributions = case
     drawn = np.count_nonzero(distributions, axis=0)
     assert (drawn <= np.floor(m * p + 1e-12) + 2).all()
-    sure = (distributions > 1 - 1e-12).sum(0)  # a client of more than one box's mass fills whole boxes
+    sure = (distributions > 1 - 1e-12).sum(0)  # a client of more than one box fills whole boxes
     assert (sure >= np.floor(m * p + 1e-12) - 1).all()
 
 

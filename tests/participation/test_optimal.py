@@ -106,7 +106,7 @@ def test_the_approximation_by_hand():
     u = np.array([8.0, 4, 2, 1, 1])
     start = np.minimum(1, 3 * u / 16)  # (1, 0.75, 0.375, 0.1875, 0.1875)
     assert start.tolist() == [1, 0.75, 0.375, 0.1875, 0.1875]
-    # 4 are below 1, with mass 1.5: factor (3 - 5 + 4) / 1.5 = 4 / 3
+    # 4 are below 1, 1.5 in total: factor (3 - 5 + 4) / 1.5 = 4 / 3
     np.testing.assert_allclose(approximate_probabilities(u, 3, 1), [1, 1, 0.5, 0.25, 0.25], rtol=1e-15)
 
 

@@ -97,8 +97,10 @@ class TestWhereDensitiesCancel:
 
     def test_weights_as_the_densities_at_x(self):
         x = np.linspace(-2, 5, 15)[:, np.newaxis]
-        masses = np.array([share * c.mixture.marginal(x) for c, share in zip(GIVEN, SHARES, strict=True)])
-        weights = masses / masses.sum(axis=0)
+        shares_of_x = np.array(
+            [share * c.mixture.marginal(x) for c, share in zip(GIVEN, SHARES, strict=True)]
+        )
+        weights = shares_of_x / shares_of_x.sum(axis=0)
         assert_allclose(averaged(GIVEN, weights, x), pooled(GIVEN, SHARES, x), atol=1e-14)
         signs = np.sign(canceled(GIVEN, SHARES, x))
         assert np.array_equal(signs, np.sign(averaged(GIVEN, weights, x)))
