@@ -74,3 +74,37 @@ def check_like(given, expected, where, extra=False):
                 f"{where} gave {name!r} with shape {tuple(tensor.shape)} in {tensor.dtype}, expected "
                 f"{tuple(like.shape)} in {like.dtype}."
             )
+
+
+def check_tensors(value, where):
+    """`value` itself if it is a dictionary of tensors by name.
+
+    Parameters
+    ----------
+    value : object
+        What a hook returned.
+    where : str
+        The hook with its class, and the client or the round where there is one.
+
+    Raises
+    ------
+    ClientError
+        With the first thing in it that is no tensor.
+    """
+    check_like(value, value, where)
+    return value
+
+
+def check_pair(value, where, parts="(tensors, state)"):
+    """`value` itself if it is a pair whose second part, a state, is a dictionary of tensors.
+
+    Raises
+    ------
+    ClientError
+        With what it is instead.
+    """
+    if not isinstance(value, tuple) or len(value) != 2:
+        got = f"a tuple of {len(value)}" if isinstance(value, tuple) else type(value).__name__
+        raise ClientError(f"{where} must return the pair {parts}, got {got}.")
+    check_tensors(value[1], f"{where}, as its second part,")
+    return value

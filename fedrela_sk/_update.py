@@ -1,4 +1,4 @@
-"""Records exchanged in a round: who a client is, what it sends after training, what of that goes on record."""
+"""Records exchanged in a round: who a client is, what it sends after training, how many bytes travel for what."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,6 +9,48 @@ import numpy as np
 from fedrela_sk import _tree
 
 WEIGHT_NBYTES = 8  # an update carries its aggregation weight, one float64
+
+
+DIRECTIONS = ("up", "down")
+PURPOSES = ("model", "extra tensors", "reports", "weights")
+
+
+class Traffic:
+    """A log of bytes.
+
+    "up" is what clients send, "down" what they receive. The purposes are "model" (tensors of the model),
+    "extra tensors" (what a method sends beside it), "reports" (answers before training, and what rules of
+    participation ask for) and "weights" (the aggregation weight of an update).
+
+    Examples
+    --------
+    >>> from fedrela_sk._update import Traffic
+    >>> log = Traffic()
+    >>> log.add("down", "model", 2 * 400)
+    >>> log.add("up", "model", 2 * 400)
+    >>> log.add("up", "weights", 2 * 8)
+    >>> log.nbytes["up"]
+    {'model': 800, 'extra tensors': 0, 'reports': 0, 'weights': 16}
+    """
+
+    def __init__(self):
+        self.nbytes = {direction: dict.fromkeys(PURPOSES, 0) for direction in DIRECTIONS}
+
+    def add(self, direction, purpose, nbytes):
+        """Count some bytes.
+
+        Parameters
+        ----------
+        direction : {"up", "down"}
+        purpose : {"model", "extra tensors", "reports", "weights"}
+        nbytes : int
+        """
+        self.nbytes[direction][purpose] += nbytes
+
+
+def total(traffic, direction):
+    """Bytes of all purposes in one direction, of a dictionary like ``Traffic.nbytes``."""
+    return sum(traffic.get(direction, {}).values())
 
 
 @dataclass(frozen=True)
@@ -73,6 +115,21 @@ def sent_nbytes(tensors, model, n_clients=1):
     own = _tree.nbytes({name: tensor for name, tensor in tensors.items() if name in model})
     extra = _tree.nbytes(tensors) - own
     return {"model": own // n_clients, "extra tensors": extra // n_clients, "weights": WEIGHT_NBYTES}
+
+
+def mean_loss(receipts, n_rows):
+    """Mean of the clients' losses weighted by their rows, NaN where nobody trained.
+
+    Parameters
+    ----------
+    receipts : list of Receipt
+    n_rows : dict
+        Position of each of their clients to the rows that it trained on.
+    """
+    if not receipts:
+        return float("nan")
+    weights = [n_rows[receipt.client.position] for receipt in receipts]
+    return float(np.average([receipt.loss for receipt in receipts], weights=weights))
 
 
 @dataclass(frozen=True)

@@ -7,40 +7,6 @@ from fedrela_sk.algorithms._records import Broadcast, Query
 from fedrela_sk.exceptions import ClientError
 
 
-def check_tensors(value, where):
-    """`value` itself if it is a dictionary of tensors by name.
-
-    Parameters
-    ----------
-    value : object
-        What a hook returned.
-    where : str
-        The hook with its class, and the client or the round where there is one.
-
-    Raises
-    ------
-    ClientError
-        With the first thing in it that is no tensor.
-    """
-    _tree.check_like(value, value, where)
-    return value
-
-
-def check_pair(value, where, parts="(tensors, state)"):
-    """`value` itself if it is a pair whose second part, a state, is a dictionary of tensors.
-
-    Raises
-    ------
-    ClientError
-        With what it is instead.
-    """
-    if not isinstance(value, tuple) or len(value) != 2:
-        got = f"a tuple of {len(value)}" if isinstance(value, tuple) else type(value).__name__
-        raise ClientError(f"{where} must return the pair {parts}, got {got}.")
-    check_tensors(value[1], f"{where}, as its second part,")
-    return value
-
-
 def check_broadcast(value, where):
     """`value` itself if it is a `Broadcast` of dictionaries of tensors.
 
@@ -55,7 +21,7 @@ def check_broadcast(value, where):
             "Broadcast(every_round=tensors)."
         )
     for part in ("every_round", "first_time", "relabeling"):
-        check_tensors(getattr(value, part), f"{where}, as {part},")
+        _tree.check_tensors(getattr(value, part), f"{where}, as {part},")
     return value
 
 

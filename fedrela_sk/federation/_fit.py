@@ -9,7 +9,7 @@ from sklearn.callback import ProgressBar
 from fedrela_sk.federation._progress import logger, logging_to_stderr, round_line
 from fedrela_sk.federation.cache._key import moved
 from fedrela_sk.federation.cache._rounds import CachedRounds, key_or_warning, warn_unused
-from fedrela_sk.federation.fitted._attributes import fitted_attributes, snapshot
+from fedrela_sk.federation.fitted._attributes import chosen_model, fitted_attributes, snapshot
 from fedrela_sk.training._net import tensors_of
 
 
@@ -62,7 +62,7 @@ class Run:
             state, done = self._before_relabeling(state, context)
             self._rounds(state, range(done, n_rounds), context)
         simulation.engine.forget()
-        fitted = fitted_attributes(simulation, state, simulation.net, *simulation.finish(state))
+        fitted = fitted_attributes(simulation, state, simulation.net, *chosen_model(simulation, state))
         context.call_on_fit_task_end(**shown, reconstruction_attributes=self._shown(fitted))
         return fitted
 

@@ -4,14 +4,12 @@ import time
 from functools import cached_property
 
 import numpy as np
-import torch
 
 from fedrela_sk import _tree
-from fedrela_sk.algorithms import Job
-from fedrela_sk.algorithms._returned import check_query, check_tensors
+from fedrela_sk._update import Traffic, mean_loss
+from fedrela_sk.algorithms._returned import check_query
 from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.federation._server import Aggregation, Server, ServerSettings, aggregating
-from fedrela_sk.federation._state import ClientStates, ServerState, State
 from fedrela_sk.federation.clients._counts import original_counts, total_weight
 from fedrela_sk.federation.clients._reports import Reporter
 from fedrela_sk.federation.clients._sampling import sample_cohort, select_senders
@@ -20,8 +18,8 @@ from fedrela_sk.federation.fitted._own_models import OwnModels
 from fedrela_sk.federation.relabeling._all_clients import AllRows, relabel_clients
 from fedrela_sk.federation.relabeling._one_client import RelabelStep
 from fedrela_sk.federation.relabeling._schedule import can_relabel, take_recorded, with_recording
-from fedrela_sk.report import History, RoundRecord
-from fedrela_sk.report._traffic import Traffic
+from fedrela_sk.federation.setup._first_state import first_state
+from fedrela_sk.report import RoundRecord
 from fedrela_sk.training import Instructions
 from fedrela_sk.training._net import write_tensors
 from fedrela_sk.training._posteriors import posteriors, unit_of
@@ -77,27 +75,8 @@ class Simulation:
         )
 
     def start(self, params):
-        """`State` before round 0."""
-        plan = self.plan
-        present = {spec.position for spec in self.present}
-        history = History(
-            [spec.key for spec in plan.specs if spec.position not in present],
-            np.mean(self.counts == 0),
-        )
-        history.notes.extend(plan.notes)
-        if plan.relabeler is not None and plan.first_relabel is None:
-            history.notes.append(
-                f"No relabeling: no round of {plan.n_rounds} is left to train on new labels."
-            )
-        params = _tree.copy(params)
-        like = torch.empty(0, dtype=plan.data.dtype, device=plan.data.X.device)
-        module = self.net.module_
-        n_clients, n_classes = len(self.present), len(plan.classes)
-        job = Job(n_clients, n_classes, plan.classes, plan.seed, like, module, plan.auxiliary)
-        first = plan.algorithm.server_init(params, job)
-        server = ServerState(params, check_tensors(first, f"{type(plan.algorithm).__name__}.server_init"))
-        clients = ClientStates(plan.codes.copy(), np.ones(len(plan.codes), dtype=bool))
-        return State(server, clients, history)
+        """`State` before round 0, the model having the tensors `params`."""
+        return first_state(self.plan, self.present, self.counts, self.net.module_, params)
 
     def run_round(self, state, round):
         """One round, in place; its record is appended to ``state.history``."""
@@ -130,19 +109,6 @@ class Simulation:
         clients = state.clients
         own = OwnModels(algorithm, self.net, params, clients.kept, self.tasks.sizes(clients))
         return own.predict(X, positions, n_classes)
-
-    def finish(self, state):
-        """The model to keep, as (params, kept): the last one, or the best on the validation rows."""
-        if state.best is None:
-            return self.server.predicting(state.server), state.clients.kept
-        score, round, params, kept = state.best
-        first = self.plan.first_relabel
-        if self.plan.relabeler is not None and first is not None and round < first:
-            state.history.notes.append(
-                f"select='best_validation' kept round {round} (balanced accuracy {score:.4f}), which lies before "
-                f"the relabel round {first}: the selected model never saw new labels."
-            )
-        return params, kept
 
 
 class Round:
@@ -252,6 +218,8 @@ class Round:
     def query(self, cohort):
         """Let the method ask clients and gather their reports, where it has a question."""
         simulation, server, plan = self.simulation, self.state.server, self.plan
+        if not plan.algorithm.uses("server_query"):
+            return
         name = type(plan.algorithm).__name__
         query = check_query(
             plan.algorithm.server_query(self.index), f"{name}.server_query of round {self.index}"
@@ -274,7 +242,7 @@ class Round:
         self.server.log_model(self.traffic, server, only_asked * query.needs_model, 0)
         facts = self.server.facts(self.index, len(tasks), server.params)
         made = query.gather(reports, server.method, facts)
-        server.method = check_tensors(made, f"{name}: gather of the query of round {self.index}")
+        server.method = _tree.check_tensors(made, f"{name}: gather of the query of round {self.index}")
 
     # --- 4 ---------------------------------------------------------------------------------------------------
 
@@ -375,7 +343,7 @@ class Round:
             participants=tuple(receipt.client.key for receipt in receipts),
             n_samples=sum(n_rows.values()),
             n_steps=sum(receipt.n_steps for receipt in receipts),
-            train_loss=_mean_loss(receipts, n_rows),
+            train_loss=mean_loss(receipts, n_rows),
             valid_loss=measured["loss"],
             valid_score=measured["score"],
             n_relabeled=sum(self._n_changed(spec.train_rows) for spec in relabeled),
@@ -387,11 +355,3 @@ class Round:
 
     def _n_changed(self, rows):
         return int(np.count_nonzero(self.state.clients.codes[rows] != self.plan.codes[rows]))
-
-
-def _mean_loss(receipts, n_rows):
-    """Mean of the clients' losses weighted by their rows, NaN where nobody trained."""
-    if not receipts:
-        return float("nan")
-    weights = [n_rows[receipt.client.position] for receipt in receipts]
-    return float(np.average([receipt.loss for receipt in receipts], weights=weights))

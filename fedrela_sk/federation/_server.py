@@ -14,7 +14,7 @@ from fedrela_sk import _tree
 from fedrela_sk._random import Purpose
 from fedrela_sk.algorithms import Algorithm, Recipe, RoundFacts
 from fedrela_sk.algorithms._records import frozen_names, trainable_names
-from fedrela_sk.algorithms._returned import check_broadcast, check_pair, check_weights
+from fedrela_sk.algorithms._returned import check_broadcast, check_weights
 from fedrela_sk.exceptions import ClientError, FedReLaError, NotFiniteError
 from fedrela_sk.training import Instructions, Model
 from fedrela_sk.training._net import write_tensors
@@ -122,17 +122,19 @@ class Server:
         if self._weighed[0] is not sizes:
             self._weighed = sizes, client_weights(self.settings.client_weight, sizes)
         weights = self._weighed[1][positions]
-        numbers = np.array(numbers, dtype=np.int64)
-        given = self.algorithm.server_weights(weights, numbers, state.method)
-        where, signed = (
-            f"{self._hook('server_weights')} of round {round}",
-            self.algorithm.uses("server_aggregator"),
-        )
+        if not self.algorithm.uses("server_weights"):
+            return weights.tolist()
+        where = f"{self._hook('server_weights')} of round {round}"
+        signed = self.algorithm.uses("server_aggregator")
+        given = self.algorithm.server_weights(weights, np.array(numbers, dtype=np.int64), state.method)
         return check_weights(given, len(numbers), where, signed).tolist()
 
     def broadcast(self, state):
         """What the method sends beside the model, a `Broadcast`."""
-        return check_broadcast(self.algorithm.server_broadcast(state.method), self._hook("server_broadcast"))
+        sent = self.algorithm.server_broadcast(state.method)
+        if not self.algorithm.uses("server_broadcast"):
+            return sent
+        return check_broadcast(sent, self._hook("server_broadcast"))
 
     def _hook(self, name):
         """A hook with its class, for messages."""
@@ -206,7 +208,7 @@ class Server:
             )
             made = self.algorithm.server_step(started, mean, state.method, facts)
         where = f"{self._hook('server_step')} of round {round}"
-        state.params, state.method = check_pair(made, where, "(params, server_state)")
+        state.params, state.method = _tree.check_pair(made, where, "(params, server_state)")
         self._check_model(state.params, started, "server_step", round)
 
     def _stretched(self, mean, started, total):
@@ -232,7 +234,7 @@ class Server:
         with self._computing(state.params, facts.round):
             made = self.algorithm.server_train(self.model, state.params, state.method, facts)
         where = f"{self._hook('server_train')} of round {facts.round}"
-        params, method = check_pair(made, where, "(params, server_state)")
+        params, method = _tree.check_pair(made, where, "(params, server_state)")
         self._check_model(params, state.params, "server_train", facts.round)
         state.params, state.method = _tree.detach(params), _tree.detach(method)
 

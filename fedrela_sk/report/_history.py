@@ -7,8 +7,8 @@ import numpy as np
 
 from fedrela_sk._optional import data_frame
 from fedrela_sk._typing import Array, DataFrame
+from fedrela_sk._update import Traffic
 from fedrela_sk.report._round import RoundRecord
-from fedrela_sk.report._traffic import Traffic
 
 
 class History(Sequence):

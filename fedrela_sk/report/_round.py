@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from fedrela_sk._deprecation import old_attributes
-from fedrela_sk.report._traffic import total
+from fedrela_sk._update import total
 
 
 @old_attributes

@@ -9,7 +9,7 @@ import torch
 from fedrela_sk import _tree
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk.algorithms import Local, LocalRun
-from fedrela_sk.algorithms._returned import check_orders, check_pair, check_tensors
+from fedrela_sk.algorithms._returned import check_orders
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError
 from fedrela_sk.training._criterion import use_counts
 from fedrela_sk.training._model import client_data
@@ -77,7 +77,7 @@ class ClientRound:
         if not engine.algorithm.uses("client_begin"):
             return local
         start = engine.algorithm.client_begin(model, client_data(engine.data, task), local)
-        check_tensors(start, self._made_by("client_begin"))
+        _tree.check_tensors(start, self._made_by("client_begin"))
         return Local(task.params, state, given.server, start=_tree.detach(start), **facts)
 
     def state(self):
@@ -85,7 +85,7 @@ class ClientRound:
         if self.task.state:
             return self.task.state
         first = self.engine.algorithm.client_init(self.task.params)
-        return check_tensors(first, self._made_by("client_init"))
+        return _tree.check_tensors(first, self._made_by("client_init"))
 
     def finish(self, tensors, local, n_steps, solver):
         """The method's `client_finish`, checked.
@@ -104,14 +104,17 @@ class ClientRound:
         tensors, state : dict of tensors
             What is sent or stays of the model, and the client's state.
         """
-        engine, task = self.engine, self.task
-        lr = engine.settings.lr * self.instructions.lr_factor
-        run = LocalRun(n_steps, lr, len(task.rows), task.weight, **solver, trainable=engine.trainable)
-        with torch.no_grad():
-            made = engine.algorithm.client_finish(tensors, local, run)
-        tensors, state = check_pair(made, self._made_by("client_finish"))
+        engine, task, state = self.engine, self.task, local.state
+        own = engine.algorithm.uses("client_finish")
+        if own:
+            lr = engine.settings.lr * self.instructions.lr_factor
+            run = LocalRun(n_steps, lr, len(task.rows), task.weight, **solver, trainable=engine.trainable)
+            with torch.no_grad():
+                made = engine.algorithm.client_finish(tensors, local, run)
+            tensors, state = _tree.check_pair(made, self._made_by("client_finish"))
         try:
-            check_update(engine.algorithm, tensors, task.params)
+            if own:
+                check_update(engine.algorithm, tensors, task.params)
             check_frozen(engine.frozen, tensors, task.params)
         except ClientError as error:
             raise ClientError(f"{self._update}: {error}") from error

@@ -9,6 +9,7 @@ from fedrela_sk._update import ClientUpdate
 from fedrela_sk.algorithms import FedAvg, LocalOnly
 from fedrela_sk.exceptions import ClientError, NetError, NotFiniteError, PartitionError
 from fedrela_sk.federation.clients._counts import class_count, client_sizes
+from fedrela_sk.federation.fitted._attributes import chosen_model
 from fedrela_sk.federation.fitted._own_models import predict_alone
 from fedrela_sk.federation.setup._validation import Validation
 from fedrela_sk.training._posteriors import posteriors
@@ -292,7 +293,7 @@ def test_the_best_round_is_the_earliest_of_equals_and_keeps_its_own_weights():
         models.append({name: tensor.clone() for name, tensor in state.server.params.items()})
     scores = state.history.column("valid_score")
     best = int(np.argmax(scores))
-    params, kept = simulation.finish(state)
+    params, kept = chosen_model(simulation, state)
     assert torch.equal(params["weight"], models[best]["weight"])
     assert kept == {}
     assert state.history.notes == []

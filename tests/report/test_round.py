@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from fedrela_sk.report._traffic import PURPOSES
+from fedrela_sk._update import PURPOSES
 from tests.report.helpers import make_record
 
 

@@ -3,7 +3,6 @@
 from fedrela_sk import _tree
 from fedrela_sk._random import Purpose, numpy_stream
 from fedrela_sk.algorithms import Local
-from fedrela_sk.algorithms._returned import check_tensors
 from fedrela_sk.exceptions import ClientError, NotFiniteError
 from fedrela_sk.training import Model
 from fedrela_sk.training._criterion import use_counts
@@ -75,7 +74,7 @@ class Reporter:
             report = query.report(self._model(query, own), client_data(data, task), local)
         except Exception as error:
             raise ClientError(f"{where} failed: {type(error).__name__}: {error}") from error
-        report = _tree.detach(check_tensors(report, where))
+        report = _tree.detach(_tree.check_tensors(report, where))
         bad = _tree.first_not_finite(report)
         if bad is not None:
             raise NotFiniteError(

@@ -58,6 +58,20 @@ def _own_models(plan, clients, net, params, kept):
     return OwnModels.of(plan.algorithm, net, params, kept, client_sizes(plan, clients))
 
 
+def chosen_model(simulation, state):
+    """The model to keep, as (params, kept): the last one, or the best on the validation rows."""
+    if state.best is None:
+        return simulation.server.predicting(state.server), state.clients.kept
+    score, round, params, kept = state.best
+    plan = simulation.plan
+    if plan.relabeler is not None and plan.first_relabel is not None and round < plan.first_relabel:
+        state.history.notes.append(
+            f"select='best_validation' kept round {round} (balanced accuracy {score:.4f}), which lies before "
+            f"the relabel round {plan.first_relabel}: the selected model never saw new labels."
+        )
+    return params, kept
+
+
 def _relabel_round(plan, state):
     """The relabel round, None before it has begun: a callback may have stopped the fit."""
     begun = plan.first_relabel is not None and len(state.history) > plan.first_relabel

@@ -9,6 +9,7 @@ file              what it does
 `_casting`        refuses numbers that the net's dtype would round
 `_partition`      from `clients=` and `groups` to one `ClientSpec` per client
 `_validation`     the rows that watch the global model
+`_first_state`    the state before round 0
 `_server_rows`    labeled rows that the server holds, for methods that ask for them
 ================  ==================================================================================
 """
