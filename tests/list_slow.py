@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 LIST = Path(__file__).with_name("slow.txt")
 ROOT = LIST.parents[1]
-SECONDS = 60  # of one process, for all tests of the inner loop together
+SECONDS = 30  # of one process on a busy machine, for all tests of the inner loop together
 HEADER = (
     "# Written by `python -m tests.list_slow junit.xml`: marker and function, as conftest.py reads them.\n"
 )

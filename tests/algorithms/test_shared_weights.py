@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fedrela_sk.algorithms import ALGORITHMS, CLIMB, MOON, SCAFFOLD, FedAvg, RatioLoss
+from fedrela_sk.algorithms._records import frozen_names, trainable_names
 from fedrela_sk.participation._base import Choice, Participation
 from tests.algorithms.helpers import fit, three_classes
 
@@ -93,3 +94,13 @@ def test_a_longer_step_moves_both_names(module):
         for kind in (Twice, module)
     )
     np.testing.assert_allclose(plain, shared, rtol=0, atol=1e-13)
+
+
+def test_every_name_of_a_weight_is_said_to_learn_or_not():
+    module = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    module[1].weight = module[0].weight
+    assert trainable_names(module) == ("0.weight", "1.weight")
+    assert frozen_names(module) == set()
+    module[0].weight.requires_grad_(False)
+    assert trainable_names(module) == ()
+    assert frozen_names(module) == {"0.weight", "1.weight"}

@@ -31,6 +31,7 @@ def test_shares_of_new_labels_in_cells_of_the_feature_space(name):
     assert_allclose(new.sum(axis=1), 1)
     # cells of half a unit
     _, cell = np.unique(np.floor(2 * x), axis=0, return_inverse=True)
+    cell = cell.ravel()  # NumPy 2.0.0 gives it two dimensions
     rows = np.bincount(cell)
     off = []
     for label in range(new.shape[1]):

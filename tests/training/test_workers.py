@@ -34,7 +34,7 @@ from fedrela_sk.training.runtime import _shared
 from fedrela_sk.training.runtime._shared import read_shared
 from tests.training import nets
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 SIZES = (1, 2, 33, 70, 40, 31, 32, 65, 5, 12)
 ENGINES = {"loop": Loop(), "stacked": Stacked(chunk_size=3)}
 
