@@ -1,4 +1,4 @@
-"""Any entries of many Philox streams at once, in NumPy alone: bit for bit what the streams themselves give.
+"""Any entries of many Philox streams at once, with NumPy only: bit for bit what the streams themselves give.
 
 `numpy.random.Philox` is a function of (key, counter), so entry i of a stream needs none of the entries before it;
 NumPy offers no door to that for many keys at once. Its key is made by `numpy.random.SeedSequence`, which is

@@ -1,4 +1,4 @@
-"""Arithmetic on named tensors: a model's parameters and buffers as ``{name: tensor}``."""
+"""Named tensors, a model's parameters and buffers as ``{name: tensor}``: arithmetic, and checks of what hooks gave."""
 
 import torch
 

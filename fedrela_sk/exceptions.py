@@ -21,7 +21,7 @@ class FedReLaError(Exception):
 
 
 class PosteriorError(FedReLaError, ValueError):
-    """Rows that were passed as posteriors are none."""
+    """Rows that were passed as posteriors are not posteriors."""
 
 
 class LabelError(FedReLaError, ValueError):

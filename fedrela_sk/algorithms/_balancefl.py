@@ -17,11 +17,11 @@ class BalanceFL(Algorithm):
 
     - Batches visit the client's classes in turn, so that an epoch of n_k rows holds every class equally often up
       to one; rows of a rare class come again. The official code draws every row at random with replacement, by
-      weights that make classes equally likely: classes are then equal on average alone.
+      weights that make classes equally likely: classes are then equal on average only.
     - With probability ``1 - n_{k,c} / max n_k`` a row of class c gets Gaussian noise on its features, with the
       mean covariance of the client's classes, weighted by their rows. It is computed once a round from the
       received model in evaluation mode, and `n_noise` vectors are drawn beforehand.
-    - The loss of a batch, z the logits (with noise in the first term alone):
+    - The loss of a batch, z the logits (with noise in the first term only):
       ``CE(z over the classes in the batch, y) + distill * soft CE(received z / T, z / T over the other classes)
       - entropy * sum over rows of the entropy of softmax(z over the classes in the batch)``.
       Its last term is a sum, the others are means, as in the official code.

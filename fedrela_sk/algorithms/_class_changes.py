@@ -1,4 +1,4 @@
-"""What training on one class alone does to the weights of a head, and what that tells of a round's classes."""
+"""What training on a single class does to the weights of a head, and what that tells of a round's classes."""
 
 import torch
 

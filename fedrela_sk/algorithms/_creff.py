@@ -30,10 +30,10 @@ class CReFF(Algorithm):
 
     g_c the gradient that F_c itself gives, j the rows of V. A new classifier trained on all (F_c, c) by
     cross-entropy is the next V. Clients always start from FedAvg's model with its own classifier; V serves
-    gradients and predictions alone.
+    gradients and predictions only.
 
     It needs wide features (the authors' have 256 columns): the classifier that predicts is linear in them and
-    learns from gradients alone. A net whose last layer has a few tens of units loses many points against FedAvg.
+    learns from gradients only. A net whose last layer has a few tens of units loses many points against FedAvg.
 
     As in the authors' code; the paper's own text was not available to us. The code transforms the images of
     the reported rows ("differentiable siamese augmentation"), which tables have no counterpart of: it is left

@@ -82,7 +82,7 @@ def sends_models(uses, kind):
 
 
 def why_in_turn(uses, kind):
-    """Why a method runs in the loop engine alone, None where it does not.
+    """Why a method runs only in the loop engine, None where it does not.
 
     A hook of training, or what it calls, reads ``local.stream``; or its loss returns a pair, the second a state.
     """

@@ -40,9 +40,9 @@ class FedETF(Algorithm):
     ----------
     form : {"official", "dot_regression"}, default="official"
     gamma : float >= 0, default=1.0
-        Exponent of the counts, of "official" alone.
+        Exponent of the counts, of "official" only.
     absent : {"one", "mask"}, default="one"
-        A class without rows at a client counts as one row, or leaves the softmax there; of "official" alone.
+        A class without rows at a client counts as one row, or leaves the softmax there; of "official" only.
     counts : {"original", "relabeled"}, default="original"
         Whether n_c counts the labels that came with the data or the current ones.
     head : str or None, default=None

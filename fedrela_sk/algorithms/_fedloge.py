@@ -37,7 +37,7 @@ class FedLoGe(Algorithm):
     predicts with ``phi_k(h) + psi^k(h)``, ``psi^k_c = psi_c ||phi_k,c||``.
 
     As in the authors' code; the paper's own text was not available to us. The length 1.7 is a constant of
-    that code (the paper divides by the norm alone) and matters because the bias is not scaled. Left out: the
+    that code (the paper divides by only the norm) and matters because the bias is not scaled. Left out: the
     code bars classes that a client's own test rows lack, which a client cannot know before it predicts. While
     it trains, the code reports the accuracy of W, and the code of FedReLa tests with W and re-labels by its
     posteriors: ``predict_head="sparse", relabel_head="sparse"``. W follows from the seed and is never sent.

@@ -15,7 +15,7 @@ class FedNPC(Algorithm):
 
     The averaged classifier takes `n_steps` steps of SGD on the cross-entropy of `n_rows` fresh rows of
     standard normal noise in the place of features, labeled uniformly at random; no other parameter changes.
-    Training goes on from the averaged model as it was: the calibration serves predictions alone, and those
+    Training goes on from the averaged model as it was: the calibration serves only predictions, and those
     that relabel.
 
     As in the authors' code, which runs it once, after training; the paper's own text was not available to us.

@@ -28,7 +28,7 @@ class FedROD(Algorithm):
     The generic head G and the backbone minimize the balanced softmax over the client's own counts n_k,
     ``-log(n_y^gamma e^G_y / sum_c n_c^gamma e^G_c)``. The personal head P_k minimizes the cross-entropy of
     ``sg[G(h)] + P_k(sg[h])`` and moves nothing else. The server averages backbone and G; P_k never leaves
-    its client. `predict_proba` uses G alone, and with `groups` G + P_k for clients that have trained.
+    its client. `predict_proba` uses only G, and with `groups` G + P_k for clients that have trained.
 
     Both losses are one backward pass through one optimizer, which gives the same steps as two with the same
     settings. The paper's own text was not available to us: the formulas are those on which public

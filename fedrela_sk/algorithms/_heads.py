@@ -96,7 +96,7 @@ def features_of(model, X, size=1024):
     model : fedrela_sk.training.Model
     X : tensor of shape (n_rows, ...)
     size : int
-        Rows at a time; changes memory alone.
+        Rows at a time; changes only memory.
 
     Returns
     -------

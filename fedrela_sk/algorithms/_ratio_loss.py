@@ -19,7 +19,7 @@ class RatioLoss(Algorithm):
     """Clients minimize the mean of a_y CE(z, y); the server sets the weights a and averages uniformly.
 
     After every round the server takes the model that the round started from and trains a copy of it on each
-    class of its auxiliary rows alone, as clients train (rate of the round, epochs, batch size, momentum,
+    class of its auxiliary rows only, as clients train (rate of the round, epochs, batch size, momentum,
     weight decay; always by SGD, in the order of the rows, in evaluation mode: no Dropout, BatchNorm's running
     statistics). A class that moves its own weights of the head much more than other classes do is rare:
 

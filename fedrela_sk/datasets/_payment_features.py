@@ -1,4 +1,4 @@
-"""Features of a card payment that look at the past alone.
+"""Features of a card payment that look only at the past.
 
 Rows are in time order. For a customer, a window of w days at row i holds the customer's rows up to and
 including i that are later than t_i - w days. For a terminal, windows end seven days before t_i, for that is
@@ -44,7 +44,7 @@ def payment_features(time, customer, terminal, cents, fraud):
         Columns in the order of `FEATURE_NAMES`: amount; weekend (Saturday, Sunday) and night (before 7:00)
         as 0/1; for 1, 7 and 30 days number and mean amount of the customer's payments, this one included;
         for 1, 7 and 30 days number of the terminal's payments and share of frauds among them (0 where
-        there are none), both seven days late.
+        there were none), both seven days late.
     """
     X = np.empty((len(time), len(FEATURE_NAMES)), dtype=np.float32)
     X[:, 0] = cents / 100

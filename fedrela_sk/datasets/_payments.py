@@ -16,7 +16,7 @@ Of a payment that falls under several, the highest number counts. With `heteroge
 how often their customers and the terminals of their region fall victim, and in how much their customers
 spend, so in the rate, the kinds and the look of fraud.
 
-The features of a payment know the past alone: 37 days before the first row are simulated too, so that all
+The features of a payment know only the past: 37 days before the first row are simulated too, so that all
 windows are full, and left out. What is returned starts on a Monday.
 
 After the description of the simulator in the Fraud Detection Handbook (Le Borgne, Siblini, Lebichot,

@@ -1,4 +1,4 @@
-"""Files that a reader sees whole or not at all."""
+"""Files replaced in one step: a reader sees the whole of the old one or of the new one."""
 
 import os
 import uuid

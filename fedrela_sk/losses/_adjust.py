@@ -35,9 +35,9 @@ def adjust_posteriors(posteriors: ArrayLike, counts: ArrayLike, tau: float = 1.0
     Raises
     ------
     PosteriorError
-        `posteriors` are none.
+        If `posteriors` are not posteriors.
     ValueError
-        `counts` or `tau` are none, or there is not one count per column.
+        If `counts` or `tau` are invalid, or there is not one count per column.
 
     References
     ----------

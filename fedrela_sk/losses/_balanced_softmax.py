@@ -13,7 +13,7 @@ class BalancedSoftmaxLoss(LogitAdjustedLoss):
     absent : {"one", "mask"}, default="one"
         As in `LogitAdjustedLoss`; "one" is what the code of FedETF does.
     counts, ignore_index, reduction
-        As in `PriorLoss`. Scaling all counts changes nothing (with absent classes: under "mask" alone).
+        As in `PriorLoss`. Scaling all counts changes nothing (with absent classes: only under "mask").
 
     References
     ----------

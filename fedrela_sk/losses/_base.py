@@ -42,7 +42,7 @@ class PriorLoss(nn.CrossEntropyLoss):
     Raises
     ------
     ValueError
-        A strength, `counts`, or `reduction` is none; in a call, counts that do not fit the columns, or
+        If a strength, `counts` or `reduction` is invalid; in a call, counts that do not fit the columns, or
         missing counts or progress.
     """
 
@@ -162,7 +162,7 @@ class PriorLoss(nn.CrossEntropyLoss):
             raise ValueError(
                 f"{type(self).__name__} needs the number of rows of each class. Pass criterion__counts=... to the "
                 "net (counts=... to the loss), or train inside FederatedClassifier, which hands in each client's "
-                "own counts (without the callback losses.Progress, which is for skorch alone)."
+                "own counts (without the callback losses.Progress, which is for skorch only)."
             )
         check_length(counts, logits.shape[-1])
         return counts.to(torch.promote_types(torch.promote_types(counts.dtype, logits.dtype), torch.float32))

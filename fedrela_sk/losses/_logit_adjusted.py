@@ -24,7 +24,7 @@ class LogitAdjustedLoss(ShiftedLoss):
         absent keeps it, counted as the rarest present one. Small clients lack many classes: there "mask" costs
         several points.
     counts, ignore_index, reduction
-        As in `PriorLoss`. Scaling all counts changes nothing (with absent classes: under "mask" alone).
+        As in `PriorLoss`. Scaling all counts changes nothing (with absent classes: only under "mask").
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Tells a loss how far training has come, in skorch alone."""
+"""Tells a loss how far training has come, where skorch trains by itself."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ class Progress(Callback):
         Raises
         ------
         ValueError
-            If the criterion is none of `fedrela_sk.losses`.
+            If the criterion is not one of `fedrela_sk.losses`.
         """
         if not hasattr(net.criterion_, "use"):
             raise ValueError(

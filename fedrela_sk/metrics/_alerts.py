@@ -60,7 +60,7 @@ def recall_at_alerts(
     Raises
     ------
     LabelError
-        `pos_label` is not among `labels`, or is none of two or more labels that occur.
+        `pos_label` is not among `labels`, or is not one of two or more labels that occur.
     ValueError
         A score is NaN or an array has another length.
 
@@ -111,7 +111,7 @@ def precision_at_k(
     Raises
     ------
     LabelError
-        `pos_label` is not among `labels`, or is none of two or more labels that occur.
+        `pos_label` is not among `labels`, or is not one of two or more labels that occur.
     ValueError
         A score is NaN or an array has another length.
 

@@ -51,7 +51,7 @@ def client_scorer(
     Raises
     ------
     ValueError
-        `metric` or `average` is none of those.
+        `metric` or `average` is not one of those.
 
     Examples
     --------

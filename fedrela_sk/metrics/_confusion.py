@@ -1,4 +1,4 @@
-"""Confusion counts, and the numbers that can be computed from them alone."""
+"""Confusion counts, and the numbers that can be computed from only those."""
 
 import numpy as np
 

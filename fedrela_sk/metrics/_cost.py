@@ -57,7 +57,7 @@ def cost_by_amount(
     Raises
     ------
     LabelError
-        `pos_label` is not among `labels`, or is none of two or more labels that occur.
+        `pos_label` is not among `labels`, or is not one of two or more labels that occur.
     ValueError
         An amount is negative or not finite, or an array has another length.
 

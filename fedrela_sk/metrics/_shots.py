@@ -1,4 +1,4 @@
-"""Which classes are head, medium or tail, majority or minority: rules on class counts alone."""
+"""Which classes are head, medium or tail, majority or minority: rules on class counts only."""
 
 from numbers import Integral
 

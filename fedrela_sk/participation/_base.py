@@ -62,7 +62,7 @@ def _check_weights(weights, n_groups):
 
 
 class Participation(BaseEstimator, ABC):
-    """Base of the rules by which clients take part; children write `_choose` alone.
+    """Base of the rules by which clients take part; children write only `_choose`.
 
     A rule is a `BaseEstimator`: its constructor stores its parameters, so that `GridSearchCV` over
     ``participation__share`` works. All chance comes from the stream that is passed in.

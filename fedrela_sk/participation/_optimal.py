@@ -41,7 +41,7 @@ class OptimalSampling(Participation):
         m = max(1, round half up(share x number of clients)) clients send on average, a few more where one is drawn
         because nobody would.
     approximate : bool, default=False
-        The paper's Algorithm 2: the server sees sums over clients alone, never a single norm. Starting from
+        The paper's Algorithm 2: the server sees only sums over clients, never a single norm. Starting from
         p_i = min(1, m u_i / sum(u)), the p_i below 1 are multiplied in every round of exchange with the
         factor that would bring the sum to m, and cut at 1 again. Once that factor is 1 nothing changes any
         more (the paper stops there); before, sum(p) is below m.
@@ -174,7 +174,7 @@ def optimal_probabilities(u, m):
 
 
 def approximate_probabilities(u, m, j_max):
-    """Probabilities of the paper's Algorithm 2, from sums over clients alone.
+    """Probabilities of the paper's Algorithm 2, from only sums over clients.
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ class FedReLaStepsDisplay:
         Raises
         ------
         ValueError
-            `target` is none of the classes.
+            `target` is not one of the classes.
         """
         own = FedReLaRelabeler() if relabeler is None else clone(relabeler)
         Q, y = _two_columns(np.asarray(Q, dtype=np.float64), own.input), np.asarray(y)

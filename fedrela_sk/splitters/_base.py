@@ -15,7 +15,7 @@ from fedrela_sk.exceptions import LabelError, PartitionError
 
 
 class ClientSplit(BaseEstimator, BaseCrossValidator):
-    """A scikit-learn splitter whose test sets are the clients; children write `_draw_owners` alone.
+    """A scikit-learn splitter whose test sets are the clients; children write only `_draw_owners`.
 
     Attributes
     ----------

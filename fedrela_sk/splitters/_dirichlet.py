@@ -52,7 +52,7 @@ class DirichletSplit(ClientSplit):
     -----
     Invariants, each one a test: test sets are disjoint, complete, ascending and never empty; the same
     integer `random_state` gives the same clients; neither X nor the names of the classes matter; how many
-    rows of a class a client gets depends on the class counts alone (classes in order of first appearance);
+    rows of a class a client gets depends only on the class counts (classes in order of first appearance);
     alpha to infinity gives IID clients, alpha to 0 gives each class to one client ("equal_size": pieces of
     few classes). One pass at any alpha: the shares are drawn as logarithms, so they never all underflow.
 

@@ -251,7 +251,7 @@ def batch_loss(criterion, output, y, weights=None):
     Raises
     ------
     NetError
-        If there are row weights and a child's mean of a batch is none of those that they are known for.
+        If there are row weights and a child's mean of a batch is not one that they are known for.
     """
     logits = log_input(criterion, output)
     if weights is None:

@@ -243,7 +243,7 @@ def _start_auto(n_clients, net, data, *rest):
 
 
 def _slower_stacked(net, data, n_clients):
-    """Why stacking would not pay, None if it does: facts of the job alone, never a timing."""
+    """Why stacking would not pay, None if it does: only facts of the job, never a timing."""
     if n_clients < _FEW_CLIENTS:
         return f"{n_clients} clients are too few to stack"
     if not _on_cpu(data):

@@ -168,11 +168,11 @@ class _Description:
         return ["object", self(type(thing)), *map(self, parts), self(held)]
 
     def _named(self, thing, name):
-        """What `pickle` stores as a name alone: enough where an installed package holds it under that name."""
+        """What `pickle` stores only as a name: enough where an installed package holds it under that name."""
         module = pickle.whichmodule(thing, name)
         version = release(module)
         if version is None or getattr(sys.modules.get(module), name, None) is not thing:
-            raise NotKeyable(f"{name} is stored as a name alone, which does not say what it does")
+            raise NotKeyable(f"{name} is stored only as a name, which does not say what it does")
         return ["object", self(type(thing)), name, version]
 
 

@@ -1,4 +1,4 @@
-"""The one way to say that a state cannot be found again."""
+"""The error of whatever has no stable description: a state that depends on it cannot be kept and found again."""
 
 
 class NotKeyable(Exception):

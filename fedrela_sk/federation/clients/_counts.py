@@ -79,7 +79,7 @@ def client_class_weights(class_weight, counts, classes):
 
 
 def check_class_weight(class_weight, classes):
-    """Refuse factors for labels that do not exist, and factors that are none."""
+    """Refuse factors for labels that do not exist, and invalid factors."""
     if not isinstance(class_weight, dict):
         return
     unknown = [label for label in class_weight if label not in set(python_values(classes))]

@@ -116,7 +116,7 @@ class ResampledData:
         return new.to(device=X.device, dtype=X.dtype)
 
     def _new_weights(self, rows, part):
-        """A new row weighs as much as the mean kept row of its class, or of the client where there is none."""
+        """A new row weighs as much as the mean kept row of its class, or of the client where the class has none."""
         weights = self.plan.weights[rows[part.kept]]
         codes, new = part.y[: len(part.kept)], part.y[len(part.kept) :]
         overall = weights.mean() if len(weights) else self.plan.weights[rows].mean()

@@ -13,7 +13,7 @@ from fedrela_sk.training import LocalTask
 
 
 class TaskMaker:
-    """Makes the clients' tasks; what depends on labels alone is kept until labels move.
+    """Makes the clients' tasks; what depends only on labels is kept until labels move.
 
     Parameters
     ----------

@@ -177,7 +177,7 @@ def _describe_algorithm(algorithm, own):
             "params": json.loads(json.dumps(algorithm.get_params(deep=False), default=_number)),
         }
     except TypeError as error:
-        raise ModelFileError(f"A parameter of {algorithm!r} is none that JSON can hold: {error}.") from error
+        raise ModelFileError(f"A parameter of {algorithm!r} cannot be held by JSON: {error}.") from error
 
 
 def _to_json(values, what):
@@ -242,7 +242,7 @@ def _make_net(facts, module, algorithm):
     """An initialized net of the stored kind, its weights not written yet."""
     stored = facts["module"]
     if facts["output"] not in _CRITERIA:
-        raise ModelFileError(f"The output {facts['output']!r} is none of {sorted(_CRITERIA)}.")
+        raise ModelFileError(f"The output {facts['output']!r} is not one of {sorted(_CRITERIA)}.")
     if module is None:
         if stored["ours"] not in _NETS:
             raise ModelFileError(

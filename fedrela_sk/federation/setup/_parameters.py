@@ -6,7 +6,7 @@ from fedrela_sk.algorithms import ALGORITHMS
 from fedrela_sk.algorithms._derived import check_facts
 from fedrela_sk.participation import Participation, UniformSampling
 
-# Parameters that stand in the signature before what they do is there: their defaults alone are accepted.
+# Parameters that stand in the signature before what they do is there: only their defaults are accepted.
 _NOT_YET = {"checkpoint": None, "warm_start": False, "resume": None}
 
 

@@ -45,7 +45,7 @@ class Notifier(Listener):
         return self._interrupts.listening()
 
     def train_begin(self, X, task):
-        """Start the net's history afresh, as `fit` does, and show the callbacks this client's rows alone.
+        """Start the net's history afresh, as `fit` does, and show the callbacks only this client's rows.
 
         A history that went on would grow without bound and let schedules run on from client to client.
         """

@@ -15,8 +15,8 @@ def make_chunks(tasks, settings, chunk_size):
 
     Clients are ordered by steps, most first. A new band starts where a client has less than a third of the
     steps of the band's first one: a few very long clients do not hold the others up. Each band is cut
-    evenly into as few chunks of at most `chunk_size` as it takes. The cut depends on keys, row counts and
-    the chunk size alone.
+    evenly into as few chunks of at most `chunk_size` as it takes. The cut depends only on keys, row counts
+    and the chunk size.
 
     Parameters
     ----------

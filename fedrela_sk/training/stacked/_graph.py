@@ -13,7 +13,7 @@ from torch import fx, nn
 
 from fedrela_sk.training.runtime._replica import independent_copy
 
-# Layers that act on every number alone: a leading client axis changes nothing.
+# Layers that act on every number by itself: a leading client axis changes nothing.
 _ELEMENTWISE_LAYERS = (
     nn.Identity, nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish, nn.Tanh,
     nn.Sigmoid, nn.Softplus, nn.Softsign, nn.Hardtanh, nn.Hardsigmoid, nn.Hardswish, nn.LogSigmoid,
@@ -249,7 +249,7 @@ class _BatchNorm:
 
     def __call__(self, stack, x):
         if x.ndim != 3:
-            raise NotStackable(f"layer {self.name!r} (BatchNorm1d) is stacked for (rows, features) alone")
+            raise NotStackable(f"layer {self.name!r} (BatchNorm1d) is stacked only for (rows, features)")
         mask, n = stack.mask.unsqueeze(2), stack.lengths.to(x.dtype)[:, None]
         mean = (x * mask).sum(1) / n
         centered = (x - mean.unsqueeze(1)) * mask

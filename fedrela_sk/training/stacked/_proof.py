@@ -222,7 +222,7 @@ def _check_padding(module, tensors, X, grads):
 
 
 def close(a, b):
-    """Whether two outputs differ by rounding alone."""
+    """Whether two outputs differ only by rounding."""
     tolerance = _tolerance(a)
     return a.shape == b.shape and torch.allclose(a, b, tolerance, tolerance)
 

@@ -14,7 +14,7 @@ from fedrela_sk.training.runtime._replica import has_hooks
 from fedrela_sk.training.stacked._graph import NotStackable, StackedGraph, needs_no_proof
 from fedrela_sk.training.stacked._proof import prove, telling_rows
 
-# Optimizers whose step treats every number alone, given that all clients of a stack are at the same step.
+# Optimizers whose step treats every number by itself, given that all clients of a stack are at the same step.
 _ELEMENTWISE_OPTIMIZERS = (
     torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.NAdam, torch.optim.RAdam, torch.optim.Adamax,
     torch.optim.Adagrad, torch.optim.Adadelta, torch.optim.RMSprop, torch.optim.Rprop, torch.optim.ASGD,

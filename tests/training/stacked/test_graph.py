@@ -322,7 +322,7 @@ def test_what_has_no_stacked_form_is_refused_by_name(module, reason):
 def test_batch_norm_over_rows_that_are_matrices_is_refused_when_it_meets_them():
     module = nn.Sequential(nn.BatchNorm1d(3)).double()
     with pytest.raises(
-        NotStackable, match=r"layer '0' \(BatchNorm1d\) is stacked for \(rows, features\) alone"
+        NotStackable, match=r"layer '0' \(BatchNorm1d\) is stacked only for \(rows, features\)"
     ):
         StackedGraph(module)(make_stack(module), make_rows(3, 5))
 
