@@ -1,4 +1,4 @@
-"""Named tensors, a model's parameters and buffers as ``{name: tensor}``: arithmetic, and checks of what hooks give."""
+"""Named tensors, a model as ``{name: tensor}``: arithmetic, and checks of what hooks give."""
 
 import torch
 
