@@ -1,5 +1,6 @@
 """The changelog and the page on stability name what the code renames and exports."""
 
+import importlib.util
 import re
 from importlib import import_module
 from pathlib import Path
@@ -64,3 +65,21 @@ def test_the_workflow_runs_the_script_and_the_lowest_and_coming_versions():
     assert "python .ci/lowest_pins.py plots test > lowest.txt" in WORKFLOW
     assert "--pre" in WORKFLOW
     assert "scientific-python-nightly-wheels" not in WORKFLOW  # a pre-release comes from the ordinary index
+
+
+def test_the_page_of_public_names_is_what_the_rooms_export():
+    spec = importlib.util.spec_from_file_location("make_api", ROOT / "docs" / "make_api.py")
+    make_api = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make_api)
+    assert make_api.PAGE.read_text(encoding="utf-8") == make_api.page(), "run python docs/make_api.py"
+    listed = set(re.findall(r"^\| `(\w+)` \|", make_api.page(), flags=re.MULTILINE))
+    exported = {name for room in fedrela_sk._ROOMS for name in import_module(f"fedrela_sk.{room}").__all__}
+    assert listed >= exported - {kind.__name__ for kind in fedrela_sk.algorithms.ALGORITHMS.values()}
+
+
+def test_the_readme_names_public_things_only():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    exported = {name for room in fedrela_sk._ROOMS for name in import_module(f"fedrela_sk.{room}").__all__}
+    named = set(re.findall(r"`([A-Z]\w+)`", text)) | set(re.findall(r"from fedrela_sk\S* import (\w+)", text))
+    assert named
+    assert named <= exported | set(fedrela_sk.__all__)
