@@ -6,6 +6,7 @@ import pkgutil
 import subprocess
 import sys
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
@@ -63,8 +64,12 @@ def test_a_checker_finds_every_public_name(tmp_path):
     )
     (tmp_path / "use.py").write_text(f"import fedrela_sk\n{code}\n")
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--ignore-missing-imports", "--follow-imports=silent", "use.py"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
+        [
+            sys.executable, "-m", "mypy", "--config-file=", "--ignore-missing-imports", "--follow-imports=silent",
+            str(tmp_path / "use.py"),
+        ],
+        cwd=Path(fedrela_sk.__file__).parents[1],  # where a checker looks first; it follows no editable install
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     told = [line for line in done.stdout.splitlines() if "Revealed type" in line]
     assert len(told) == len(fedrela_sk.__all__) - 1, done.stdout + done.stderr
