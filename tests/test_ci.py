@@ -20,7 +20,7 @@ EXPECTED_FAILURE = '<skipped type="pytest.xfail" message="known"/>'
 
 @pytest.fixture
 def reports(tmp_path):
-    def write(inside="", lines=99, branches=99, excluded=0):
+    def write(inside="", lines=99, branches=99, excluded=0, files=()):
         (tmp_path / "junit.xml").write_text(
             "<testsuites><testsuite>"
             f'<testcase classname="a" name="b">{inside}</testcase><testcase classname="a" name="c"/>'
@@ -30,7 +30,7 @@ def reports(tmp_path):
             "covered_lines": lines, "num_statements": 100, "covered_branches": branches, "num_branches": 100,
             "excluded_lines": excluded,
         }  # fmt: skip
-        (tmp_path / "coverage.json").write_text(json.dumps({"totals": totals}))
+        (tmp_path / "coverage.json").write_text(json.dumps({"totals": totals, "files": dict(files)}))
         return check_reports.main(tmp_path / "junit.xml", tmp_path / "coverage.json")
 
     return write
@@ -59,6 +59,14 @@ def test_low_coverage_of_either_kind(reports, low):
 
 def test_too_many_excluded_lines(reports):
     assert reports(excluded=21)[1] == ["21 lines are excluded from coverage, at most 20 may be"]
+
+
+def test_what_only_type_checkers_read_does_not_count(reports, tmp_path):
+    source = "if TYPE_CHECKING:\n    import a\n    import b\nelse:\n    a = 0  # pragma: no cover\n"
+    (tmp_path / "code.py").write_text(source)
+    files = {str(tmp_path / "code.py"): {"excluded_lines": [1, 2, 3, 5]}}
+    assert reports(excluded=4, files=files)[0][0].endswith(" 1 lines excluded")
+    assert reports(excluded=24, files=files)[1] == ["21 lines are excluded from coverage, at most 20 may be"]
 
 
 def test_the_script_can_be_run():
